@@ -1,0 +1,193 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <ftrt/event.hpp>
+#include <ftrt/types.hpp>
+#include <optional>
+#include <schemas/protocol/messages.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+// What the recovery machine hears and what it asks for. Plain data: no CAF, no clock, no descriptor.
+namespace ftrt::recovery {
+
+// Monotonic time; the machine is told it, it never asks.
+using time_point = std::chrono::nanoseconds;
+
+// ---- events: what happened ---------------------------------------------------------------------
+
+// The run begins (or is resumed): no worker exists yet.
+struct begin {};
+// A new run_supervisor takes over workers that may be alive; hellos (or losses) of all follow.
+struct take_over {
+  generation_id last_generation;  // the largest on record in the catalog or the host table
+  branch_id branch;
+  std::vector<incarnation_id> incarnations;  // of each rank, newest; 0: never started
+};
+// A worker answers for the first time, or again after query.
+struct worker_said_hello {
+  protocol::hello hello;
+};
+struct worker_start_failed {
+  rank_id rank;
+  incarnation_id incarnation;
+  std::string text;
+};
+// CAF said DOWN for the trainer, and its worker is known dead.
+struct worker_lost {
+  rank_id rank;
+  incarnation_id incarnation;
+  std::string cause;             // "killed by signal 9 (SIGKILL)"
+  std::string stderr_tail;       // the last lines that it wrote
+  iteration_id committed;        // read from its progress page
+  bool applying = false;         // it died between two iterations
+  time_point fault_at{};         // when the fault happened, as well as is known
+};
+struct worker_parked {
+  rank_id rank;
+  incarnation_id incarnation;
+  protocol::parked parked;
+};
+struct worker_joined {
+  rank_id rank;
+  incarnation_id incarnation;
+  protocol::joined joined;
+};
+struct worker_join_failed {
+  rank_id rank;
+  incarnation_id incarnation;
+  protocol::join_failed failed;
+};
+struct worker_finished {
+  rank_id rank;
+  incarnation_id incarnation;
+  protocol::finished finished;
+};
+struct worker_program_failed {
+  rank_id rank;
+  incarnation_id incarnation;
+  protocol::program_failed failed;
+};
+// A peer reported ranks lost (the loss itself comes as worker_lost once control has confirmed it).
+struct peers_reported_lost {
+  generation_id generation;
+  std::vector<rank_id> lost;
+};
+// The group's committed iteration moved.
+struct progressed {
+  generation_id generation;
+  iteration_id committed;
+};
+// Answer to find_checkpoint. Empty: there is none (or none is left that verifies).
+struct checkpoint_found {
+  struct reference {
+    iteration_id iteration;
+    std::string directory;  // absolute
+  };
+  std::optional<reference> newest;
+};
+// The checkpoint that the end of the run waits for is durable and in the catalog, or never will be.
+struct final_checkpoint_settled {
+  iteration_id iteration;
+  bool committed = false;
+  std::string text;
+};
+struct stop_requested {
+  std::string reason;
+};
+// A deadline that the machine set with set_deadline.
+struct deadline_passed {
+  std::uint64_t token = 0;
+};
+
+using input = std::variant<begin, take_over, worker_said_hello, worker_start_failed, worker_lost,
+                           worker_parked, worker_joined, worker_join_failed, worker_finished,
+                           worker_program_failed, peers_reported_lost, progressed, checkpoint_found,
+                           final_checkpoint_settled, stop_requested, deadline_passed>;
+
+// ---- actions: what to do about it ----------------------------------------------------------------
+
+// Start incarnation `incarnation` of `rank` after `delay` (backoff).
+struct spawn_worker {
+  rank_id rank;
+  incarnation_id incarnation;
+  std::chrono::nanoseconds delay{0};
+};
+// SIGKILL; worker_lost follows.
+struct kill_worker {
+  rank_id rank;
+  incarnation_id incarnation;
+  std::string cause;
+};
+// To the trainers of these ranks; each answers with worker_parked (or is lost).
+struct revoke_generation {
+  generation_id generation;
+  std::vector<rank_id> ranks;
+};
+// Ask the catalog for the newest verified checkpoint of the lineage; checkpoint_found follows.
+// `quarantine_iteration`: that one failed to load, so it is set aside first.
+struct find_checkpoint {
+  std::optional<iteration_id> quarantine_iteration;
+};
+// To every trainer its own message.
+struct join_generation {
+  generation_id generation;
+  std::vector<protocol::join> by_rank;
+};
+struct start_training {
+  generation_id generation;
+};
+struct ask_to_stop {};
+// Ask all workers who they are (take_over).
+struct query_workers {};
+// A new generation, for the catalog. `rollback_to`: history past it is void, a new branch begins.
+struct record_generation {
+  generation_id generation;
+  branch_id branch;
+  iteration_id from;
+  std::string reason;
+  std::optional<iteration_id> rollback_to;
+};
+// A recovery is complete: the first commit after it was seen. `detected_ms` and `resumed_ms` count
+// from `fault_at`.
+struct record_recovery {
+  generation_id generation;
+  rank_id rank;
+  std::string cause;
+  std::string source;  // "survivor:0", "checkpoint:400", "initial"
+  double detected_ms = 0;
+  double resumed_ms = 0;
+  std::uint64_t lost_iterations = 0;
+};
+struct set_deadline {
+  std::uint64_t token = 0;
+  time_point at{};
+};
+// All ranks finished with this digest; answer with final_checkpoint_settled once its checkpoint is
+// durable (or has failed for good).
+struct await_final_checkpoint {
+  iteration_id iteration;
+};
+struct announce {
+  event::kind kind = event::kind::warning;
+  generation_id generation;
+  iteration_id iteration;
+  std::optional<rank_id> rank;
+  std::string text;
+};
+enum class run_outcome : std::uint8_t { completed, stopped, failed };
+// The end. `last`: what the workers said at their finish (not for failed).
+struct end_run {
+  run_outcome outcome = run_outcome::completed;
+  std::string error;
+  std::optional<protocol::finished> last;
+};
+
+using action =
+    std::variant<spawn_worker, kill_worker, revoke_generation, find_checkpoint, join_generation,
+                 start_training, ask_to_stop, query_workers, record_generation, record_recovery,
+                 set_deadline, await_final_checkpoint, announce, end_run>;
+
+}  // namespace ftrt::recovery

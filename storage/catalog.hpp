@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <ftrt/catalog.hpp>
+#include <ftrt/error.hpp>
+#include <ftrt/event.hpp>
+#include <ftrt/types.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+#include <storage/checkpoint.hpp>
+#include <string>
+#include <vector>
+
+namespace ftrt::storage {
+
+enum class checkpoint_state : std::uint8_t { committed = 0, verified, quarantined };
+
+struct catalog_checkpoint {
+  checkpoint_manifest manifest;
+  checkpoint_state state = checkpoint_state::committed;
+  std::filesystem::path directory;  // absolute
+};
+
+// The index of one run: `catalog.sqlite` in its directory. docs/catalog.md documents the tables.
+// It is an index, not the truth: rebuild() makes it anew from the manifests on disk.
+//
+// WAL on local disks, rollback journal elsewhere; foreign keys on; migrations are one transaction
+// with a backup beside; a newer schema is refused (unsupported). Every method is one transaction and
+// blocks for the disk: storage thread only. Not thread-safe. Errors of SQLite become io, no_space,
+// busy or corrupt.
+class catalog {
+ public:
+  // Creates or opens and migrates. A damaged database, or a missing one beside checkpoints, is moved
+  // aside and rebuilt from the manifests (C13, C45); `notes` tells what was done, for events.
+  [[nodiscard]] static result<catalog> open(const std::filesystem::path& run_directory,
+                                            const std::string& run_id,
+                                            std::vector<std::string>& notes);
+  [[nodiscard]] static result<catalog> open_read_only(const std::filesystem::path& run_directory);
+
+  catalog(catalog&&) noexcept;
+  catalog& operator=(catalog&&) noexcept;
+  ~catalog();
+
+  [[nodiscard]] result<void> begin_run(const std::string& run_id, const std::string& name,
+                                       std::int64_t now_ms);
+  [[nodiscard]] result<void> end_run(const std::string& run_id, const std::string& status,
+                                     std::uint64_t iterations, const std::string& summary_json,
+                                     std::int64_t now_ms);
+
+  // Generations and incarnations as they come and go.
+  [[nodiscard]] result<void> begin_generation(generation_id generation, branch_id branch,
+                                              iteration_id from, const std::string& reason,
+                                              std::int64_t now_ms);
+  [[nodiscard]] result<void> begin_incarnation(rank_id rank, incarnation_id incarnation,
+                                               std::int32_t pid, std::int64_t now_ms);
+  [[nodiscard]] result<void> end_incarnation(rank_id rank, incarnation_id incarnation,
+                                             const std::string& cause, std::int64_t now_ms);
+  // The largest generation on record; 0: none.
+  [[nodiscard]] result<generation_id> last_generation();
+  // The branch that history is on, and a new one that leaves it at `from` (a rollback): voids the
+  // ledger past that point and every checkpoint of the old branch past it.
+  [[nodiscard]] result<branch_id> current_branch();
+  [[nodiscard]] result<branch_id> begin_branch(iteration_id from, generation_id generation,
+                                               std::int64_t now_ms);
+
+  // Makes a committed checkpoint visible. Refused (stale_generation) where its branch was left
+  // before its iteration.
+  [[nodiscard]] result<void> add_checkpoint(const checkpoint_manifest& manifest,
+                                            const std::filesystem::path& directory,
+                                            checkpoint_state state);
+  [[nodiscard]] result<void> set_state(iteration_id iteration, branch_id branch,
+                                       checkpoint_state state, const std::string& why);
+  // In the lineage of the current branch, newest first, quarantined ones left out.
+  [[nodiscard]] result<std::vector<catalog_checkpoint>> usable_checkpoints();
+  // Which checkpoints retention may remove: beyond the newest `keep_last` of the current lineage,
+  // never the newest verified one (C11). keep_last >= 1.
+  [[nodiscard]] result<std::vector<catalog_checkpoint>> prunable(std::uint64_t keep_last);
+  [[nodiscard]] result<void> remove_row(iteration_id iteration, branch_id branch);
+
+  // Iterations first..last were committed in this generation, covering these global samples.
+  [[nodiscard]] result<void> add_ledger(branch_id branch, generation_id generation,
+                                        iteration_id first, iteration_id last);
+
+  [[nodiscard]] result<void> add_events(std::span<const event> events);
+
+  [[nodiscard]] result<std::vector<run_row>> runs();
+  [[nodiscard]] result<std::vector<checkpoint_row>> checkpoints();
+  [[nodiscard]] result<std::vector<event>> events();
+
+ private:
+  struct impl;
+  explicit catalog(std::unique_ptr<impl> impl);
+  std::unique_ptr<impl> impl_;
+};
+
+}  // namespace ftrt::storage

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <ftrt/error.hpp>
+#include <storage/shared_memory.hpp>
+#include <string>
+
+namespace ftrt::storage {
+
+// The folder of one run, `runs/<id>/`, private to its owner (0700) and held by one process at a time
+// (C15): a lock file with an OFD write lock, which the kernel drops when its holder dies, and which
+// names the holder for the error message.
+//
+//   <id>/catalog.sqlite  checkpoints/  tensorboard/  events.jsonl  scenario.toml  worker-logs/
+class run_directory {
+ public:
+  // Makes a new one; the id is "<name>-<UTC time>-<random>". Probes write access and `free_bytes` of
+  // space first (C14); on failure nothing is left behind.
+  [[nodiscard]] static result<run_directory> create(const std::filesystem::path& runs,
+                                                    const std::string& name,
+                                                    const std::string& scenario_toml,
+                                                    std::uint64_t free_bytes);
+  // Takes an existing one. busy: another living process holds it, named in the message.
+  [[nodiscard]] static result<run_directory> open(const std::filesystem::path& directory);
+
+  [[nodiscard]] const std::string& id() const { return id_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  [[nodiscard]] std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
+  [[nodiscard]] std::filesystem::path events_file() const { return path_ / "events.jsonl"; }
+  [[nodiscard]] std::filesystem::path scenario_file() const { return path_ / "scenario.toml"; }
+  [[nodiscard]] std::filesystem::path worker_logs() const { return path_ / "worker-logs"; }
+  // "checkpoints/<branch>-<iteration>" with leading zeros, so that names sort.
+  [[nodiscard]] std::filesystem::path checkpoint(std::uint32_t branch, std::uint64_t iteration) const;
+
+  // Removes the whole folder: for a run that was refused before it began.
+  void discard();
+
+ private:
+  std::string id_;
+  std::filesystem::path path_;
+  unique_fd lock_;
+};
+
+}  // namespace ftrt::storage

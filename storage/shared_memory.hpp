@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <ftrt/error.hpp>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace ftrt::storage {
+
+// A file descriptor with an owner. Move-only; closes on destruction.
+class unique_fd {
+ public:
+  unique_fd() = default;
+  explicit unique_fd(int fd) : fd_(fd) {}
+  ~unique_fd() { reset(); }
+  unique_fd(unique_fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  unique_fd& operator=(unique_fd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  unique_fd(const unique_fd&) = delete;
+  unique_fd& operator=(const unique_fd&) = delete;
+
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
+  void reset();
+  // A second descriptor of the same file (close-on-exec).
+  [[nodiscard]] result<unique_fd> duplicate() const;
+
+ private:
+  int fd_ = -1;
+};
+
+// A memfd of fixed size mapped into this process. Created sealed against growing, shrinking and
+// further seals, so that a reader can never be hit by SIGBUS because a writer truncated it.
+// Zero-filled, page-aligned. What another process wrote there is untrusted input.
+//
+//   auto memory = shared_memory::create("ftrt-progress", 1 << 20);
+//   auto same = shared_memory::map(received_fd, 1 << 20, shared_memory::access::read_only);
+//
+// Move-only; unmaps and closes on destruction. Not synchronised: the layouts in it are.
+class shared_memory {
+ public:
+  enum class access { read_only, read_write };
+
+  // `name` shows up in /proc/PID/maps. size_bytes > 0.
+  [[nodiscard]] static result<shared_memory> create(const std::string& name, std::size_t size_bytes);
+
+  // Maps a descriptor that came from another process. Refuses (corrupt) one that is not sealed
+  // against shrinking or is smaller than `size_bytes`.
+  [[nodiscard]] static result<shared_memory> map(unique_fd fd, std::size_t size_bytes, access mode);
+
+  shared_memory() = default;
+  ~shared_memory();
+  shared_memory(shared_memory&& other) noexcept;
+  shared_memory& operator=(shared_memory&& other) noexcept;
+  shared_memory(const shared_memory&) = delete;
+  shared_memory& operator=(const shared_memory&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::span<std::byte> bytes() const { return {data_, size_}; }
+  [[nodiscard]] const unique_fd& fd() const { return fd_; }
+  [[nodiscard]] bool valid() const { return data_ != nullptr; }
+
+ private:
+  unique_fd fd_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace ftrt::storage
