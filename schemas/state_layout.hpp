@@ -30,10 +30,10 @@ struct tensor_spec {
   friend bool operator==(const tensor_spec&, const tensor_spec&) = default;
 };
 
-// The whole training state of a rank as one block of memory, the *state arena*: parameters, buffers,
-// optimizer state and scalars (iteration, optimizer step, data position, loss scale, options), each a
-// named tensor. So a snapshot is one copy, a transfer is one copy, a digest is one pass, and nothing
-// is saved by position.
+// The whole training state of a rank as one block of memory, the *state arena*: parameters,
+// buffers, optimizer state and scalars (iteration, optimizer step, data position, loss scale,
+// options), each a named tensor. So a snapshot is one copy, a transfer is one copy, a digest is one
+// pass, and nothing is saved by position.
 //
 // Tensors stand in the order of their offsets, without overlap; the gaps between them are zero.
 struct state_layout {

@@ -27,13 +27,13 @@ struct catalog_checkpoint {
 // It is an index, not the truth: rebuild() makes it anew from the manifests on disk.
 //
 // WAL on local disks, rollback journal elsewhere; foreign keys on; migrations are one transaction
-// with a backup beside; a newer schema is refused (unsupported). Every method is one transaction and
-// blocks for the disk: storage thread only. Not thread-safe. Errors of SQLite become io, no_space,
-// busy or corrupt.
+// with a backup beside; a newer schema is refused (unsupported). Every method is one transaction
+// and blocks for the disk: storage thread only. Not thread-safe. Errors of SQLite become io,
+// no_space, busy or corrupt.
 class catalog {
  public:
-  // Creates or opens and migrates. A damaged database, or a missing one beside checkpoints, is moved
-  // aside and rebuilt from the manifests (C13, C45); `notes` tells what was done, for events.
+  // Creates or opens and migrates. A damaged database, or a missing one beside checkpoints, is
+  // moved aside and rebuilt from the manifests (C13, C45); `notes` tells what was done, for events.
   [[nodiscard]] static result<catalog> open(const std::filesystem::path& run_directory,
                                             const std::string& run_id,
                                             std::vector<std::string>& notes);

@@ -15,12 +15,12 @@ namespace ftrt::storage {
 
 // One file of a checkpoint, as its manifest has it.
 struct shard_entry {
-  std::string file;    // "part-00000-of-00002.safetensors", relative to the checkpoint's folder
+  std::string file;  // "part-00000-of-00002.safetensors", relative to the checkpoint's folder
   std::uint64_t bytes = 0;
   std::string digest;  // xxh3-128 of the whole file
   std::uint32_t part = 0;
-  rank_id rank;                 // whose snapshot it came from ...
-  incarnation_id incarnation;   // ... and which life of it
+  rank_id rank;                // whose snapshot it came from ...
+  incarnation_id incarnation;  // ... and which life of it
   std::vector<tensor_spec> tensors;
 };
 
@@ -50,8 +50,8 @@ struct checkpoint_part {
 
 inline constexpr const char* manifest_file = "manifest.bin";
 
-// Makes a checkpoint durable in `directory` (which must not hold one yet): every shard is written to
-// a temporary name, fsynced and renamed, the folder fsynced, then the manifest the same way. The
+// Makes a checkpoint durable in `directory` (which must not hold one yet): every shard is written
+// to a temporary name, fsynced and renamed, the folder fsynced, then the manifest the same way. The
 // manifest's rename commits: before it there is no checkpoint, after it there is a whole one.
 // Removes its temporaries on failure (no_space, io). Blocks for the disk; storage thread only.
 [[nodiscard]] result<checkpoint_manifest> write_checkpoint(const std::filesystem::path& directory,

@@ -34,7 +34,9 @@ class digest_stream {
 [[nodiscard]] std::string weights_digest(const state_layout& layout,
                                          std::span<const std::byte> arena);
 
-// Over every tensor's bytes in layout order: what ranks compare when they join. Padding is left out.
-[[nodiscard]] std::string state_digest(const state_layout& layout, std::span<const std::byte> arena);
+// Over every tensor's bytes in layout order: what ranks compare when they join. Padding is left
+// out.
+[[nodiscard]] std::string state_digest(const state_layout& layout,
+                                       std::span<const std::byte> arena);
 
 }  // namespace ftrt::storage

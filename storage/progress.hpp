@@ -14,10 +14,10 @@ enum class train_phase : std::uint32_t {
   starting = 0,
   parked,
   joining,
-  compute,     // forward and backward
+  compute,  // forward and backward
   all_reduce,
   decision,
-  applying,    // a rank that dies here is not a survivor
+  applying,  // a rank that dies here is not a survivor
   snapshot,
   evaluating,
   finished,
@@ -47,15 +47,15 @@ struct progress_record {
   std::uint64_t generation = 0;
   std::uint64_t iteration = 0;
   std::uint64_t optimizer_step = 0;
-  double loss = 0;         // mean over the window's (or the test set's) samples
-  double grad_norm = 0;    // before clipping; iteration only
-  double lr = 0;           // iteration only
-  double loss_scale = 0;   // iteration only
-  double accuracy = 0;     // evaluation only, in [0, 1]
-  std::uint64_t samples = 0;  // of the whole window (or test set)
-  std::int64_t compute_ns = 0;  // forward and backward, before any waiting
-  std::int64_t reduce_ns = 0;   // in collectives, waiting included
-  std::int64_t step_ns = 0;     // the whole iteration
+  double loss = 0;                // mean over the window's (or the test set's) samples
+  double grad_norm = 0;           // before clipping; iteration only
+  double lr = 0;                  // iteration only
+  double loss_scale = 0;          // iteration only
+  double accuracy = 0;            // evaluation only, in [0, 1]
+  std::uint64_t samples = 0;      // of the whole window (or test set)
+  std::int64_t compute_ns = 0;    // forward and backward, before any waiting
+  std::int64_t reduce_ns = 0;     // in collectives, waiting included
+  std::int64_t step_ns = 0;       // the whole iteration
   std::int64_t committed_ns = 0;  // CLOCK_MONOTONIC
 };
 

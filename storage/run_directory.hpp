@@ -8,15 +8,15 @@
 
 namespace ftrt::storage {
 
-// The folder of one run, `runs/<id>/`, private to its owner (0700) and held by one process at a time
-// (C15): a lock file with an OFD write lock, which the kernel drops when its holder dies, and which
-// names the holder for the error message.
+// The folder of one run, `runs/<id>/`, private to its owner (0700) and held by one process at a
+// time (C15): a lock file with an OFD write lock, which the kernel drops when its holder dies, and
+// which names the holder for the error message.
 //
 //   <id>/catalog.sqlite  checkpoints/  tensorboard/  events.jsonl  scenario.toml  worker-logs/
 class run_directory {
  public:
-  // Makes a new one; the id is "<name>-<UTC time>-<random>". Probes write access and `free_bytes` of
-  // space first (C14); on failure nothing is left behind.
+  // Makes a new one; the id is "<name>-<UTC time>-<random>". Probes write access and `free_bytes`
+  // of space first (C14); on failure nothing is left behind.
   [[nodiscard]] static result<run_directory> create(const std::filesystem::path& runs,
                                                     const std::string& name,
                                                     const std::string& scenario_toml,
@@ -32,7 +32,8 @@ class run_directory {
   [[nodiscard]] std::filesystem::path scenario_file() const { return path_ / "scenario.toml"; }
   [[nodiscard]] std::filesystem::path worker_logs() const { return path_ / "worker-logs"; }
   // "checkpoints/<branch>-<iteration>" with leading zeros, so that names sort.
-  [[nodiscard]] std::filesystem::path checkpoint(std::uint32_t branch, std::uint64_t iteration) const;
+  [[nodiscard]] std::filesystem::path checkpoint(std::uint32_t branch,
+                                                 std::uint64_t iteration) const;
 
   // Removes the whole folder: for a run that was refused before it began.
   void discard();

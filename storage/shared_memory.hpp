@@ -49,7 +49,8 @@ class shared_memory {
   enum class access { read_only, read_write };
 
   // `name` shows up in /proc/PID/maps. size_bytes > 0.
-  [[nodiscard]] static result<shared_memory> create(const std::string& name, std::size_t size_bytes);
+  [[nodiscard]] static result<shared_memory> create(const std::string& name,
+                                                    std::size_t size_bytes);
 
   // Maps a descriptor that came from another process. Refuses (corrupt) one that is not sealed
   // against shrinking or is smaller than `size_bytes`.

@@ -10,7 +10,8 @@
 #include <variant>
 #include <vector>
 
-// What the recovery machine hears and what it asks for. Plain data: no CAF, no clock, no descriptor.
+// What the recovery machine hears and what it asks for. Plain data: no CAF, no clock, no
+// descriptor.
 namespace ftrt::recovery {
 
 // Monotonic time; the machine is told it, it never asks.
@@ -39,11 +40,11 @@ struct worker_start_failed {
 struct worker_lost {
   rank_id rank;
   incarnation_id incarnation;
-  std::string cause;             // "killed by signal 9 (SIGKILL)"
-  std::string stderr_tail;       // the last lines that it wrote
-  iteration_id committed;        // read from its progress page
-  bool applying = false;         // it died between two iterations
-  time_point fault_at{};         // when the fault happened, as well as is known
+  std::string cause;        // "killed by signal 9 (SIGKILL)"
+  std::string stderr_tail;  // the last lines that it wrote
+  iteration_id committed;   // read from its progress page
+  bool applying = false;    // it died between two iterations
+  time_point fault_at{};    // when the fault happened, as well as is known
 };
 struct worker_parked {
   rank_id rank;
@@ -107,7 +108,8 @@ using input = std::variant<begin, take_over, worker_said_hello, worker_start_fai
                            worker_program_failed, peers_reported_lost, progressed, checkpoint_found,
                            final_checkpoint_settled, stop_requested, deadline_passed>;
 
-// ---- actions: what to do about it ----------------------------------------------------------------
+// ---- actions: what to do about it
+// ----------------------------------------------------------------
 
 // Start incarnation `incarnation` of `rank` after `delay` (backoff).
 struct spawn_worker {

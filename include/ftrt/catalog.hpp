@@ -15,7 +15,7 @@ namespace ftrt {
 struct run_row {
   std::string run_id;
   std::string name;
-  std::string status;  // "running", "completed", "stopped", "failed", "interrupted"
+  std::string status;           // "running", "completed", "stopped", "failed", "interrupted"
   std::int64_t started_ms = 0;  // Unix time
   std::int64_t ended_ms = 0;    // 0: not yet
   std::uint64_t iterations = 0;

@@ -28,12 +28,12 @@ struct event {
   };
 
   kind what = kind::warning;
-  std::int64_t wall_time_ms = 0;   // Unix time, for people only
+  std::int64_t wall_time_ms = 0;  // Unix time, for people only
   std::uint64_t generation = 0;
   std::uint64_t iteration = 0;
-  std::int64_t rank = -1;          // -1: none in particular
-  std::string subject;             // "trainer:1", "checkpoint:400", "run_supervisor"
-  std::string text;                // one line for people, no newline
+  std::int64_t rank = -1;  // -1: none in particular
+  std::string subject;     // "trainer:1", "checkpoint:400", "run_supervisor"
+  std::string text;        // one line for people, no newline
 };
 
 [[nodiscard]] std::string_view to_string(event::kind kind);

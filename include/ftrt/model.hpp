@@ -69,8 +69,8 @@ void register_model(std::string name, model_factory factory);
 
 }  // namespace ftrt
 
-#define FTRT_REGISTER_MODEL(name, factory)                          \
-  static const bool ftrt_model_registered_##name = [] {             \
-    ::ftrt::register_model(#name, factory);                         \
-    return true;                                                    \
+#define FTRT_REGISTER_MODEL(name, factory)              \
+  static const bool ftrt_model_registered_##name = [] { \
+    ::ftrt::register_model(#name, factory);             \
+    return true;                                        \
   }()

@@ -50,8 +50,8 @@ struct start_error {
 //   ftrt::run_summary summary = (*run)->wait();
 //
 // One object a run; several runs in one process are allowed. All methods may be called from any
-// thread. Installs no signal handler, changes no process-wide setting, and a crash of a worker is an
-// event, never a crash of the host. The destructor stops the run at once and leaves no process.
+// thread. Installs no signal handler, changes no process-wide setting, and a crash of a worker is
+// an event, never a crash of the host. The destructor stops the run at once and leaves no process.
 class run {
  public:
   // Validates the data, creates the run directory, starts the workers. Blocks until the worker

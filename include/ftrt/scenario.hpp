@@ -51,19 +51,19 @@ struct scenario {
   } cluster;
 
   struct {
-    std::string kind = "mlp";           // "mlp", "cnn"
-    std::vector<std::int64_t> layers;   // mlp: widths, input first, classes last
-    std::vector<std::int64_t> channels; // cnn: channels of each convolution
+    std::string kind = "mlp";            // "mlp", "cnn"
+    std::vector<std::int64_t> layers;    // mlp: widths, input first, classes last
+    std::vector<std::int64_t> channels;  // cnn: channels of each convolution
     double dropout = 0.0;
-    bool batch_norm = false;            // cnn
+    bool batch_norm = false;  // cnn
   } model;
 
   struct {
-    std::string kind = "mnist";  // "mnist" (IDX files), "synthetic"
-    std::filesystem::path path;  // mnist: folder of the four IDX files, plain or .gz
-    std::uint64_t samples = 4096;       // synthetic: training samples
-    std::uint64_t test_samples = 1024;  // synthetic: test samples
-    std::uint64_t limit = 0;            // use only the first n training samples; 0: all
+    std::string kind = "mnist";            // "mnist" (IDX files), "synthetic"
+    std::filesystem::path path;            // mnist: folder of the four IDX files, plain or .gz
+    std::uint64_t samples = 4096;          // synthetic: training samples
+    std::uint64_t test_samples = 1024;     // synthetic: test samples
+    std::uint64_t limit = 0;               // use only the first n training samples; 0: all
     last_window last = last_window::keep;  // the short window at an epoch's end
     bool shuffle = true;
   } data;
@@ -88,7 +88,7 @@ struct scenario {
     double decay_factor = 0.1;       // step schedule
     double min_lr = 0.0;             // cosine: final learning rate
     amp_mode amp = amp_mode::off;
-    double init_scale = 65536.0;           // fp16 loss scaler
+    double init_scale = 65536.0;  // fp16 loss scaler
     std::uint64_t scale_growth_interval = 2000;
     std::uint64_t evaluate_every_epochs = 1;  // 0: only at the end
     std::uint64_t bucket_bytes = 4u << 20;
@@ -161,14 +161,14 @@ using checked = tl::expected<T, std::vector<diagnostic>>;
 
 // Reads a scenario, applies overrides ("train.lr=0.05"), checks every key, type, range and
 // cross-field rule, and reports all faults at once. Reads no data file. Any thread.
-[[nodiscard]] checked<loaded_scenario> load_scenario(const std::filesystem::path& file,
-                                                     const std::vector<std::string>& overrides = {});
+[[nodiscard]] checked<loaded_scenario> load_scenario(
+    const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 
 // The same from text; `name` stands for the file in diagnostics, and relative paths are resolved
 // against `base`.
-[[nodiscard]] checked<loaded_scenario> parse_scenario(std::string_view toml, std::string_view name,
-                                                      const std::filesystem::path& base,
-                                                      const std::vector<std::string>& overrides = {});
+[[nodiscard]] checked<loaded_scenario> parse_scenario(
+    std::string_view toml, std::string_view name, const std::filesystem::path& base,
+    const std::vector<std::string>& overrides = {});
 
 // A TOML text that parse_scenario() reads back to an equal scenario: what a run directory keeps and
 // what a worker is given.

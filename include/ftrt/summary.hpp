@@ -32,8 +32,8 @@ struct run_summary {
   std::uint64_t iterations = 0;
   std::uint64_t optimizer_steps = 0;
   double epochs = 0;
-  double train_loss = 0;     // of the last iteration, mean over its samples
-  double test_accuracy = 0;  // of the last evaluation, in [0, 1]; NaN: never evaluated
+  double train_loss = 0;       // of the last iteration, mean over its samples
+  double test_accuracy = 0;    // of the last evaluation, in [0, 1]; NaN: never evaluated
   std::string weights_digest;  // 32 hex digits, empty where the run has no final state
   std::uint32_t world_size = 0;
   std::uint64_t generations = 0;

@@ -63,8 +63,8 @@ class communicator {
   virtual result<void> exchange(std::uint64_t key, std::span<const std::byte> mine,
                                 std::span<std::byte> all) = 0;
   // Whether every rank has contributed to the last exchange with this key, and then its words; also
-  // after abort(). Once no rank can change it any more (all parked or dead), the answer is the same on
-  // every rank: what any rank saw, every rank can still read.
+  // after abort(). Once no rank can change it any more (all parked or dead), the answer is the same
+  // on every rank: what any rank saw, every rank can still read.
   [[nodiscard]] virtual bool exchanged(std::uint64_t key, std::span<std::byte> all) = 0;
 
   // Collectives completed by this rank so far.

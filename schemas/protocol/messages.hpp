@@ -5,8 +5,8 @@
 #include <ftrt/error.hpp>
 #include <ftrt/scenario.hpp>
 #include <ftrt/types.hpp>
-#include <schemas/state_layout.hpp>
 #include <optional>
+#include <schemas/state_layout.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,7 +77,8 @@ struct worker_exited {
   std::int32_t wait_status = 0;
 };
 
-// ---- control -> worker, on the lifeline ----------------------------------------------------------
+// ---- control -> worker, on the lifeline
+// ----------------------------------------------------------
 
 // One descriptor: a fresh control socket that replaces the one before. Answered by hello on it.
 struct attach_control {};
@@ -90,8 +91,8 @@ enum class state_role : std::uint8_t {
   initial,          // stateless: the initial weights of the seed
 };
 
-// Become rank `rank` of generation `generation`. Descriptors: the sync block, then the bucket memory
-// of every rank in rank order, then, for receive only, the state memory of `source`.
+// Become rank `rank` of generation `generation`. Descriptors: the sync block, then the bucket
+// memory of every rank in rank order, then, for receive only, the state memory of `source`.
 // Answered by joined or join_failed.
 struct join {
   generation_id generation;
@@ -99,12 +100,13 @@ struct join {
   rank_id rank;
   std::uint32_t world_size = 0;
   state_role role = state_role::keep;
-  iteration_id iteration;  // where training will stand once all have joined
-  rank_id source;          // receive
+  iteration_id iteration;            // where training will stand once all have joined
+  rank_id source;                    // receive
   std::string checkpoint_directory;  // load_checkpoint; absolute
 };
 
-// ---- control -> worker, on the control socket ----------------------------------------------------
+// ---- control -> worker, on the control socket
+// ----------------------------------------------------
 
 // All ranks of the generation joined with one digest: train on.
 struct train {
@@ -125,15 +127,16 @@ struct query {};
 // Leave with exit code 0.
 struct exit_worker {};
 
-// ---- worker -> control ---------------------------------------------------------------------------
+// ---- worker -> control
+// ---------------------------------------------------------------------------
 
 enum class worker_phase : std::uint8_t {
   starting = 0,  // has no state yet
   joining,
-  joined,        // waits for train
+  joined,  // waits for train
   training,
   parked,
-  finished,      // all iterations are done (or stopped), the final snapshot is taken
+  finished,  // all iterations are done (or stopped), the final snapshot is taken
 };
 
 // First message on every control socket, and the answer to query.
@@ -205,11 +208,10 @@ struct program_failed {
 
 // --------------------------------------------------------------------------------------------------
 
-using message =
-    std::variant<zygote_configure, fork_worker, zygote_ready, zygote_refused, worker_forked,
-                 fork_failed, worker_exited, attach_control, join, train, revoke, request_stop, query,
-                 exit_worker, hello, parked, joined, join_failed, peer_lost, snapshot_ready, finished,
-                 program_failed>;
+using message = std::variant<zygote_configure, fork_worker, zygote_ready, zygote_refused,
+                             worker_forked, fork_failed, worker_exited, attach_control, join, train,
+                             revoke, request_stop, query, exit_worker, hello, parked, joined,
+                             join_failed, peer_lost, snapshot_ready, finished, program_failed>;
 
 // Largest encoded message of any type, and so the bound of a frame's length field.
 inline constexpr std::size_t max_message_bytes = 8u << 20;
