@@ -2,39 +2,13 @@
 
 #include <cstddef>
 #include <ftrt/error.hpp>
+#include <schemas/unique_fd.hpp>
 #include <span>
 #include <string>
-#include <utility>
 
 namespace ftrt::storage {
 
-// A file descriptor with an owner. Move-only; closes on destruction.
-class unique_fd {
- public:
-  unique_fd() = default;
-  explicit unique_fd(int fd) : fd_(fd) {}
-  ~unique_fd() { reset(); }
-  unique_fd(unique_fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  unique_fd& operator=(unique_fd&& other) noexcept {
-    if (this != &other) {
-      reset();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  unique_fd(const unique_fd&) = delete;
-  unique_fd& operator=(const unique_fd&) = delete;
-
-  [[nodiscard]] int get() const { return fd_; }
-  [[nodiscard]] bool valid() const { return fd_ >= 0; }
-  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
-  void reset();
-  // A second descriptor of the same file (close-on-exec).
-  [[nodiscard]] result<unique_fd> duplicate() const;
-
- private:
-  int fd_ = -1;
-};
+using ftrt::unique_fd;
 
 // A memfd of fixed size mapped into this process. Created sealed against growing, shrinking and
 // further seals, so that a reader can never be hit by SIGBUS because a writer truncated it.
