@@ -1,0 +1,102 @@
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <limits>
+#include <storage/shared_memory.hpp>
+
+namespace ftrt::storage {
+namespace {
+
+constexpr int our_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// Offsets of files and pointers are signed; a size beyond that is a wrong computation upstream.
+bool possible(std::size_t size_bytes) {
+  return size_bytes > 0 &&
+         size_bytes <= static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+}
+
+result<std::byte*> map_shared(int fd, std::size_t size_bytes, int protection) {
+  void* address = ::mmap(nullptr, size_bytes, protection, MAP_SHARED, fd, 0);
+  if (address == MAP_FAILED) {
+    return fail_errno("mapping " + std::to_string(size_bytes) + " bytes of shared memory", errno);
+  }
+  return static_cast<std::byte*>(address);
+}
+
+result<void> check_foreign(int fd, std::size_t size_bytes) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return fail(error_code::corrupt,
+                "shared memory from another process is not sealed against shrinking; its owner "
+                "could take it away under us");
+  }
+  struct stat found {};
+  if (::fstat(fd, &found) != 0) return fail_errno("fstat of shared memory", errno);
+  if (found.st_size < 0 || static_cast<std::uint64_t>(found.st_size) < size_bytes) {
+    return fail(error_code::corrupt, "shared memory has " + std::to_string(found.st_size) +
+                                         " bytes, expected at least " + std::to_string(size_bytes));
+  }
+  return {};
+}
+
+}  // namespace
+
+result<shared_memory> shared_memory::create(const std::string& name, std::size_t size_bytes) {
+  if (!possible(size_bytes)) {
+    return fail(error_code::invalid_argument, "shared memory '" + name + "' cannot have " +
+                                                  std::to_string(size_bytes) + " bytes");
+  }
+  shared_memory memory;
+  memory.fd_ = unique_fd{::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!memory.fd_.valid()) return fail_errno("memfd_create '" + name + "'", errno);
+  if (::ftruncate(memory.fd_.get(), static_cast<off_t>(size_bytes)) != 0) {
+    return fail_errno("sizing shared memory '" + name + "'", errno);
+  }
+  if (::fcntl(memory.fd_.get(), F_ADD_SEALS, our_seals) != 0) {
+    return fail_errno("sealing shared memory '" + name + "'", errno);
+  }
+  auto address = map_shared(memory.fd_.get(), size_bytes, PROT_READ | PROT_WRITE);
+  if (!address) return tl::unexpected(std::move(address.error()).with_context(name));
+  memory.data_ = *address;
+  memory.size_ = size_bytes;
+  return memory;
+}
+
+result<shared_memory> shared_memory::map(unique_fd fd, std::size_t size_bytes, access mode) {
+  if (!possible(size_bytes)) {
+    return fail(error_code::invalid_argument,
+                "cannot map " + std::to_string(size_bytes) + " bytes of shared memory");
+  }
+  if (auto ok = check_foreign(fd.get(), size_bytes); !ok) return tl::unexpected(ok.error());
+  const int protection = mode == access::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+  auto address = map_shared(fd.get(), size_bytes, protection);
+  if (!address) return tl::unexpected(address.error());
+  shared_memory memory;
+  memory.fd_ = std::move(fd);
+  memory.data_ = *address;
+  memory.size_ = size_bytes;
+  return memory;
+}
+
+shared_memory::~shared_memory() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+shared_memory::shared_memory(shared_memory&& other) noexcept
+    : fd_(std::move(other.fd_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+shared_memory& shared_memory::operator=(shared_memory&& other) noexcept {
+  if (this == &other) return *this;
+  if (data_ != nullptr) ::munmap(data_, size_);
+  fd_ = std::move(other.fd_);
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  return *this;
+}
+
+}  // namespace ftrt::storage

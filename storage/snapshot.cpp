@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <storage/shared_words.hpp>
+#include <storage/snapshot.hpp>
+
+namespace ftrt::storage {
+namespace {
+
+constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t header_words = 16;  // of one slot; all three fit the first page
+// Beyond this an arena is not a state but a wrong number.
+constexpr std::uint64_t max_arena_bytes = std::uint64_t{1} << 46;
+
+// The first word of a slot's header: (number of the write << 3) | state. It is odd only while the
+// slot is written, and numbers grow over all slots, so they tell which snapshot is older.
+enum slot_state : std::uint64_t { free_slot = 0, writing = 1, ready = 2, held = 4 };
+constexpr std::uint64_t state_of(std::uint64_t word) {
+  return word & 7;
+}
+constexpr std::uint64_t number_of(std::uint64_t word) {
+  return word >> 3;
+}
+constexpr std::uint64_t make_word(std::uint64_t number, slot_state state) {
+  return (number << 3) | state;
+}
+
+std::byte* header_of(std::byte* base, std::uint32_t slot) {
+  return base + slot * header_words * sizeof(std::uint64_t);
+}
+
+std::byte* content_of(std::byte* base, std::uint64_t arena_bytes, std::uint32_t slot) {
+  return base + page_bytes + slot * align_up(arena_bytes, page_bytes);
+}
+
+void store_header(std::byte* at, const snapshot_header& header) {
+  const std::array<std::uint64_t, 7> words{header.generation.value(),
+                                           header.branch.value(),
+                                           header.iteration.value(),
+                                           header.part,
+                                           header.parts,
+                                           header.begin_bytes,
+                                           header.length_bytes};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    word_at(at, 1 + i).store(words[i], std::memory_order_release);
+  }
+}
+
+// Nothing in it may be believed: a number that does not fit its field makes the header invalid.
+std::optional<snapshot_header> load_header(const std::byte* at, std::uint64_t arena_bytes) {
+  std::array<std::uint64_t, 7> words;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    words[i] = word_at(at, 1 + i).load(std::memory_order_acquire);
+  }
+  const auto [generation, branch, iteration, part, parts, begin, length] = words;
+  constexpr auto largest = std::numeric_limits<std::uint32_t>::max();
+  if (branch > largest || parts == 0 || parts > largest || part >= parts) return std::nullopt;
+  if (length > arena_bytes || begin > arena_bytes - length) return std::nullopt;
+  snapshot_header header;
+  header.generation = generation_id{generation};
+  header.branch = branch_id{static_cast<std::uint32_t>(branch)};
+  header.iteration = iteration_id{iteration};
+  header.part = static_cast<std::uint32_t>(part);
+  header.parts = static_cast<std::uint32_t>(parts);
+  header.begin_bytes = begin;
+  header.length_bytes = length;
+  return header;
+}
+
+struct candidate {
+  std::uint32_t slot = 0;
+  std::uint64_t word = 0;
+};
+
+// Slots in the order in which a writer should take them: free ones, then ready ones by age. A slot
+// found in `writing` is its own, left behind by a write that threw: as good as free.
+std::vector<candidate> candidates(std::byte* base, std::uint64_t& newest) {
+  std::vector<candidate> found;
+  newest = 0;
+  for (std::uint32_t slot = 0; slot < snapshot_slots; ++slot) {
+    const auto word = word_at(header_of(base, slot), 0).load(std::memory_order_acquire);
+    newest = std::max(newest, number_of(word));
+    if (state_of(word) != held) found.push_back({slot, word});
+  }
+  std::ranges::sort(found, {}, [](const candidate& c) {
+    return std::pair{state_of(c.word) == ready, number_of(c.word)};
+  });
+  return found;
+}
+
+bool change(std::byte* header, std::uint64_t from, std::uint64_t to) {
+  return word_at(header, 0).compare_exchange_strong(from, to, std::memory_order_acq_rel);
+}
+
+result<void> check_memory(const shared_memory& memory, std::uint64_t arena_bytes) {
+  const auto needed = snapshot_memory_bytes(arena_bytes);
+  if (memory.size() >= needed) return {};
+  return fail(error_code::corrupt, "snapshot memory has " + std::to_string(memory.size()) +
+                                       " bytes, an arena of " + std::to_string(arena_bytes) +
+                                       " needs " + std::to_string(needed));
+}
+
+}  // namespace
+
+std::size_t snapshot_memory_bytes(std::uint64_t arena_bytes) {
+  if (arena_bytes > max_arena_bytes) return std::numeric_limits<std::size_t>::max();
+  return page_bytes + snapshot_slots * align_up(arena_bytes, page_bytes);
+}
+
+snapshot_writer::snapshot_writer(const shared_memory& memory, std::uint64_t arena_bytes)
+    : base_(memory.data()), arena_bytes_(arena_bytes) {
+  FTRT_ASSERT(memory.size() >= snapshot_memory_bytes(arena_bytes));
+  for (std::uint32_t slot = 0; slot < snapshot_slots; ++slot) {
+    word_at(header_of(base_, slot), 0).store(make_word(0, free_slot), std::memory_order_release);
+  }
+}
+
+result<std::uint32_t> snapshot_writer::write(const snapshot_header& header,
+                                             std::span<const std::byte> content) {
+  if (content.size() > arena_bytes_ || header.begin_bytes > arena_bytes_ - content.size() ||
+      header.part >= header.parts) {
+    return fail(error_code::invalid_argument,
+                "snapshot of " + std::to_string(content.size()) + " bytes at " +
+                    std::to_string(header.begin_bytes) + ", part " + std::to_string(header.part) +
+                    " of " + std::to_string(header.parts) + ", does not fit an arena of " +
+                    std::to_string(arena_bytes_) + " bytes");
+  }
+  std::uint64_t newest = 0;
+  for (const auto& [slot, word] : candidates(base_, newest)) {
+    auto* at = header_of(base_, slot);
+    const auto number = newest + 1;
+    // The reader may have taken it since we looked.
+    if (!change(at, word, make_word(number, writing))) continue;
+    auto whole = header;
+    whole.length_bytes = content.size();
+    store_header(at, whole);
+    if (!content.empty()) {
+      std::memcpy(content_of(base_, arena_bytes_, slot), content.data(), content.size());
+    }
+    word_at(at, 0).store(make_word(number, ready), std::memory_order_release);
+    return slot;
+  }
+  return fail(error_code::busy, "every snapshot slot is held by a reader");
+}
+
+result<held_snapshot> held_snapshot::hold(const shared_memory& memory, std::uint64_t arena_bytes,
+                                          std::uint32_t slot) {
+  const auto name = "snapshot slot " + std::to_string(slot);
+  if (auto ok = check_memory(memory, arena_bytes); !ok) return tl::unexpected(ok.error());
+  if (slot >= snapshot_slots) return fail(error_code::not_found, name + " does not exist");
+  auto* at = header_of(memory.data(), slot);
+  const auto word = word_at(at, 0).load(std::memory_order_acquire);
+  if (state_of(word) == held) return fail(error_code::busy, name + " is held by another reader");
+  if (state_of(word) != ready || !change(at, word, make_word(number_of(word), held))) {
+    return fail(error_code::not_found, name + " holds no whole snapshot");
+  }
+  held_snapshot snapshot;
+  snapshot.slot_ = at;
+  const auto header = load_header(at, arena_bytes);
+  if (!header) {
+    return fail(error_code::corrupt, name + " has a header beyond the bounds of its arena");
+  }
+  snapshot.header_ = *header;
+  snapshot.content_ = {content_of(memory.data(), arena_bytes, slot), header->length_bytes};
+  return snapshot;
+}
+
+held_snapshot::held_snapshot(held_snapshot&& other) noexcept
+    : slot_(std::exchange(other.slot_, nullptr)),
+      header_(other.header_),
+      content_(std::exchange(other.content_, {})) {}
+
+held_snapshot& held_snapshot::operator=(held_snapshot&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  slot_ = std::exchange(other.slot_, nullptr);
+  header_ = other.header_;
+  content_ = std::exchange(other.content_, {});
+  return *this;
+}
+
+held_snapshot::~held_snapshot() {
+  release();
+}
+
+void held_snapshot::release() {
+  if (slot_ == nullptr) return;
+  const auto word = word_at(slot_, 0).load(std::memory_order_relaxed);
+  // Fails only where the worker scribbled over the state; then the slot is its own affair.
+  if (state_of(word) == held)
+    static_cast<void>(change(slot_, word, (word & ~std::uint64_t{7}) | ready));
+  slot_ = nullptr;
+}
+
+std::vector<ready_snapshot> list_ready(const shared_memory& memory, std::uint64_t arena_bytes) {
+  std::vector<std::pair<std::uint64_t, ready_snapshot>> found;
+  if (!check_memory(memory, arena_bytes)) return {};
+  for (std::uint32_t slot = 0; slot < snapshot_slots; ++slot) {
+    const auto* at = header_of(memory.data(), slot);
+    const auto word = word_at(at, 0).load(std::memory_order_acquire);
+    if (state_of(word) != ready) continue;
+    const auto header = load_header(at, arena_bytes);
+    // Unchanged, so the header belongs to this very snapshot.
+    if (!header || word_at(at, 0).load(std::memory_order_relaxed) != word) continue;
+    found.push_back({number_of(word), {slot, *header}});
+  }
+  std::ranges::sort(found, std::ranges::greater{}, [](const auto& entry) {
+    return std::pair{entry.second.header.iteration, entry.first};
+  });
+  std::vector<ready_snapshot> sorted;
+  for (const auto& entry : found) sorted.push_back(entry.second);
+  return sorted;
+}
+
+}  // namespace ftrt::storage

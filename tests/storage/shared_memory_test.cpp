@@ -1,0 +1,84 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <storage/shared_memory.hpp>
+#include <tests/storage/support.hpp>
+
+namespace ftrt::storage {
+namespace {
+
+using testing::child_process;
+
+TEST(shared_memory, is_zero_filled_page_aligned_and_seen_through_a_second_mapping) {
+  auto memory = shared_memory::create("ftrt-test", 10'000).value();
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 4096, 0u);
+  for (const auto byte : memory.bytes()) ASSERT_EQ(byte, std::byte{0});
+  memory.data()[9'999] = std::byte{42};
+  auto same =
+      shared_memory::map(memory.fd().duplicate().value(), 10'000, shared_memory::access::read_only);
+  ASSERT_TRUE(same.has_value()) << same.error().describe();
+  EXPECT_EQ(same->data()[9'999], std::byte{42});
+}
+
+TEST(shared_memory, cannot_be_shrunk_grown_or_sealed_further) {
+  auto memory = shared_memory::create("ftrt-test", 8192).value();
+  EXPECT_NE(::ftruncate(memory.fd().get(), 4096), 0);
+  EXPECT_NE(::ftruncate(memory.fd().get(), 16384), 0);
+  EXPECT_NE(::fcntl(memory.fd().get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+  EXPECT_NE(::fcntl(memory.fd().get(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(shared_memory, of_no_size_or_an_impossible_one_is_refused) {
+  EXPECT_EQ(shared_memory::create("ftrt-test", 0).error().code, error_code::invalid_argument);
+  EXPECT_EQ(shared_memory::create("ftrt-test", ~std::size_t{0}).error().code,
+            error_code::invalid_argument);
+  auto memory = shared_memory::create("ftrt-test", 1).value();
+  EXPECT_FALSE(
+      shared_memory::map(memory.fd().duplicate().value(), 0, shared_memory::access::read_only));
+}
+
+TEST(shared_memory, an_unsealed_or_short_or_foreign_descriptor_is_refused) {
+  const auto verdict = [](unique_fd fd, std::size_t size) {
+    auto mapped = shared_memory::map(std::move(fd), size, shared_memory::access::read_write);
+    return mapped ? error{} : mapped.error();
+  };
+  unique_fd unsealed{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  ASSERT_EQ(::ftruncate(unsealed.get(), 4096), 0);
+  EXPECT_EQ(verdict(std::move(unsealed), 4096).code, error_code::corrupt);
+
+  auto small = shared_memory::create("x", 4096).value();
+  const auto why = verdict(small.fd().duplicate().value(), 4097);
+  EXPECT_EQ(why.code, error_code::corrupt);
+  EXPECT_NE(why.message.find("has 4096 bytes, expected at least 4097"), std::string::npos);
+
+  EXPECT_EQ(verdict(unique_fd{::open("/dev/null", O_RDWR | O_CLOEXEC)}, 4096).code,
+            error_code::corrupt);
+  EXPECT_EQ(verdict(unique_fd{}, 4096).code, error_code::corrupt);
+}
+
+TEST(shared_memory, outlives_the_process_that_wrote_it) {
+  auto memory = shared_memory::create("ftrt-test", 4096).value();
+  child_process writer{[&] {
+    memory.data()[17] = std::byte{7};
+    ::raise(SIGKILL);
+    return 1;
+  }};
+  EXPECT_EQ(writer.wait(), -SIGKILL);
+  EXPECT_EQ(memory.data()[17], std::byte{7});
+}
+
+TEST(shared_memory, moves_without_losing_or_doubling_its_mapping) {
+  auto first = shared_memory::create("ftrt-test", 4096).value();
+  first.data()[0] = std::byte{1};
+  auto second = std::move(first);
+  EXPECT_FALSE(first.valid());  // NOLINT(bugprone-use-after-move): the state after it is the point
+  auto third = shared_memory::create("ftrt-test", 4096).value();
+  third = std::move(second);
+  EXPECT_EQ(third.data()[0], std::byte{1});
+  EXPECT_EQ(third.size(), 4096u);
+}
+
+}  // namespace
+}  // namespace ftrt::storage
