@@ -234,11 +234,14 @@ inline constexpr std::size_t max_message_bytes = 8u << 20;
 inline constexpr std::size_t frame_header_bytes = 4;
 [[nodiscard]] result<std::size_t> decode_frame_length(std::span<const std::byte> header);
 
-// Cuts a byte stream into messages. Holds at most one frame; one reader a socket.
+// Cuts a byte stream into messages. One reader a socket, on the thread that reads it. Holds one
+// incomplete frame and what the last feed() brought, so drain it with next() after each feed.
 //
 //   frame_reader reader;
 //   reader.feed(bytes);
 //   while (auto m = reader.next()) { if (!*m) ...error, the stream is unusable... }
+//
+// Loop over an error by leaving: it is final, and next() gives it again for ever.
 class frame_reader {
  public:
   void feed(std::span<const std::byte> bytes);
@@ -246,8 +249,11 @@ class frame_reader {
   [[nodiscard]] std::optional<result<message>> next();
 
  private:
+  result<message> fail_for_good(error why);
+
   std::vector<std::byte> pending_;
   std::size_t begin_ = 0;
+  std::optional<error> failed_;
 };
 
 }  // namespace ftrt::protocol
