@@ -1,0 +1,83 @@
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <ftrt/scenario.hpp>
+#include <map>
+#include <set>
+
+namespace ftrt {
+namespace {
+
+std::filesystem::path source_tree() {
+  const char* tree = std::getenv("FTRT_SOURCE");
+  return tree == nullptr ? "." : tree;
+}
+
+loaded_scenario load_well(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  auto loaded = load_scenario(source_tree() / "scenarios" / name, overrides);
+  if (loaded) return *loaded;
+  for (const auto& fault : loaded.error()) ADD_FAILURE() << fault.describe();
+  return {};
+}
+
+// Everything that the weights depend on, and more: all values but the run's name and the faults.
+std::map<std::string, std::string> training_of(const loaded_scenario& loaded) {
+  std::map<std::string, std::string> values;
+  for (const auto& value : loaded.resolved) {
+    if (value.key != "run.name" && !value.key.starts_with("chaos")) values[value.key] = value.value;
+  }
+  return values;
+}
+
+TEST(shipped_scenarios, mnist_trains_as_the_readme_says) {
+  const auto s = load_well("mnist.toml").values;
+  EXPECT_THAT(s.model.layers, testing::ElementsAre(784, 128, 10));
+  EXPECT_EQ(s.cluster.ranks, 2u);
+  EXPECT_EQ(s.train.epochs, 5u);
+  EXPECT_EQ(s.micro_batches(), 4u);
+  EXPECT_EQ(s.train.amp, amp_mode::bf16);
+  EXPECT_EQ(s.data.path, (source_tree() / "data/mnist").lexically_normal());
+  EXPECT_TRUE(s.chaos.empty());
+}
+
+TEST(shipped_scenarios, the_faulty_ones_train_exactly_as_mnist_does) {
+  const auto plain = training_of(load_well("mnist.toml"));
+  EXPECT_GT(plain.size(), 50u);
+  for (const auto* name : {"kill_rank.toml", "kill_all.toml", "kill_actors.toml"}) {
+    const auto faulty = load_well("chaos/" + std::string{name});
+    EXPECT_EQ(training_of(faulty), plain) << name;
+    EXPECT_GE(faulty.values.chaos.size(), 3u) << name;
+  }
+}
+
+TEST(shipped_scenarios, kill_rank_kills_each_rank) {
+  std::set<std::uint32_t> ranks;
+  for (const auto& entry : load_well("chaos/kill_rank.toml").values.chaos) {
+    EXPECT_EQ(entry.kind, chaos_kind::kill);
+    ranks.insert(entry.ranks.begin(), entry.ranks.end());
+  }
+  EXPECT_THAT(ranks, testing::ElementsAre(0, 1));
+}
+
+TEST(shipped_scenarios, kill_all_leaves_no_survivor) {
+  for (const auto& entry : load_well("chaos/kill_all.toml").values.chaos) {
+    EXPECT_TRUE(entry.all_ranks);
+  }
+}
+
+TEST(shipped_scenarios, kill_actors_kills_every_kind_of_actor) {
+  std::set<std::string> actors;
+  for (const auto& entry : load_well("chaos/kill_actors.toml").values.chaos) {
+    EXPECT_EQ(entry.kind, chaos_kind::kill_actor);
+    actors.insert(entry.actor);
+  }
+  EXPECT_THAT(actors, testing::ElementsAre("checkpoint", "metrics", "run_supervisor", "trainer:0",
+                                           "trainer:1"));
+}
+
+TEST(shipped_scenarios, run_without_faults_when_asked) {
+  EXPECT_TRUE(load_well("chaos/kill_all.toml", {"chaos=[]"}).values.chaos.empty());
+}
+
+}  // namespace
+}  // namespace ftrt
