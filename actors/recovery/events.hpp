@@ -19,8 +19,14 @@ using time_point = std::chrono::nanoseconds;
 
 // ---- events: what happened ---------------------------------------------------------------------
 
-// The run begins (or is resumed): no worker exists yet.
-struct begin {};
+// The run begins, or is resumed: no worker exists yet. `begin{}` is a fresh run. What is on record
+// in the catalog for a resumed one:
+struct begin {
+  generation_id last_generation;             // 0: a fresh run
+  branch_id branch;                          // the newest one
+  iteration_id last_committed;               // the newest one in the ledger of that branch
+  std::vector<incarnation_id> incarnations;  // of each rank, newest; empty: all 0
+};
 // A new run_supervisor takes over workers that may be alive; hellos (or losses) of all follow.
 struct take_over {
   generation_id last_generation;  // the largest on record in the catalog or the host table
@@ -108,16 +114,17 @@ using input = std::variant<begin, take_over, worker_said_hello, worker_start_fai
                            worker_program_failed, peers_reported_lost, progressed, checkpoint_found,
                            final_checkpoint_settled, stop_requested, deadline_passed>;
 
-// ---- actions: what to do about it
-// ----------------------------------------------------------------
+// ---- actions: what to do about it --------------------------------------------------------------
 
-// Start incarnation `incarnation` of `rank` after `delay` (backoff).
+// Start incarnation `incarnation` of `rank` after `delay` (backoff). worker_said_hello,
+// worker_start_failed or worker_lost follows.
 struct spawn_worker {
   rank_id rank;
   incarnation_id incarnation;
   std::chrono::nanoseconds delay{0};
 };
-// SIGKILL; worker_lost follows.
+// SIGKILL; worker_lost follows. Also for a worker that was ordered but has not been forked: then it
+// is not forked, and worker_lost follows all the same. May be asked again for the same worker.
 struct kill_worker {
   rank_id rank;
   incarnation_id incarnation;
@@ -138,9 +145,11 @@ struct join_generation {
   generation_id generation;
   std::vector<protocol::join> by_rank;
 };
+// May be repeated for a generation that trains (a new trainer may have missed it): idempotent.
 struct start_training {
   generation_id generation;
 };
+// To all workers. May be repeated: idempotent.
 struct ask_to_stop {};
 // Ask all workers who they are (take_over).
 struct query_workers {};
@@ -180,7 +189,9 @@ struct announce {
   std::string text;
 };
 enum class run_outcome : std::uint8_t { completed, stopped, failed };
-// The end. `last`: what the workers said at their finish (not for failed).
+// The end; workers that still stand are let go or killed by whoever carries this out. `last`: what
+// the workers said at their finish (not for failed). `stopped` with an `error`: the stop's deadline
+// passed before a final checkpoint was committed, so the run's exit code is that of a failure.
 struct end_run {
   run_outcome outcome = run_outcome::completed;
   std::string error;

@@ -1,0 +1,147 @@
+#pragma once
+
+#include <actors/recovery/machine.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Inside of the recovery machine; nobody outside this folder includes it.
+namespace ftrt::recovery {
+
+// Text of several parts.
+template <class... Parts>
+[[nodiscard]] std::string cat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+// One step: takes the state, handles one input, gives the transition. Lives for that one call.
+// Each handler is in the file of the matter that it belongs to (start, loss, gather, source, join,
+// program, finish, deadlines).
+class engine {
+ public:
+  engine(state s, const policy& limits, time_point now)
+      : s_(std::move(s)), limits_(limits), now_(now) {}
+
+  [[nodiscard]] transition run(const input& in) &&;
+
+ private:
+  // start.cpp
+  void handle(const begin& e);
+  void handle(const take_over& e);
+  void handle(const worker_said_hello& e);
+  void handle(const worker_start_failed& e);
+  void greet(rank_id rank, const protocol::hello& said);
+  void greet_again(rank_id rank, const protocol::hello& said);
+  void settle_take_over();
+  [[nodiscard]] bool adoptable() const;
+  void adopt();
+  void leave_take_over();
+
+  // loss.cpp
+  void handle(const worker_lost& e);
+  void handle(const peers_reported_lost& e);
+  void lose(rank_id rank, const worker_lost& e);
+  void remember_loss(rank_id rank, const worker_lost& e);
+  void order(rank_id rank, std::chrono::nanoseconds delay);
+  void replace(rank_id rank);
+  void doom(rank_id rank, std::string cause);
+  void generation_failed(const std::string& cause);
+  [[nodiscard]] bool within_budget(rank_id rank);
+  void exhaust(const std::string& which);
+  [[nodiscard]] std::chrono::nanoseconds backoff(rank_id rank) const;
+
+  // gather.cpp
+  void handle(const worker_parked& e);
+  void regroup();
+  void revoke_members();
+  void settle();
+
+  // source.cpp
+  void handle(const checkpoint_found& e);
+  void choose();
+  [[nodiscard]] bool is_survivor(const member& m) const;
+  [[nodiscard]] bool decision_seen(iteration_id k) const;
+  [[nodiscard]] iteration_id reach(const member& m) const;
+  void weigh_the_dead(std::optional<iteration_id> target);
+  [[nodiscard]] bool doom_those_behind(iteration_id target);
+  void continue_from_survivors(iteration_id target);
+  void ask_for_checkpoint();
+  void open_branch_at(iteration_id target);
+
+  // join.cpp
+  void handle(const worker_joined& e);
+  void handle(const worker_join_failed& e);
+  void handle(const progressed& e);
+  void begin_join(const std::string& checkpoint_directory);
+  [[nodiscard]] protocol::join join_of(rank_id rank, const std::string& checkpoint_directory) const;
+  void compare_joined();
+  void train();
+  void note_progress(iteration_id committed);
+  void record_recoveries();
+  // Ranks that disagree with the majority of `votes`; nothing where there is no majority. An empty
+  // vote is none.
+  [[nodiscard]] static std::optional<std::vector<rank_id>> minority(
+      const std::vector<std::string>& votes);
+  void settle_disagreement(const std::optional<std::vector<rank_id>>& odd, const std::string& what);
+
+  // program.cpp
+  void handle(const worker_program_failed& e);
+  void judge_program();
+  void convict();
+
+  // finish.cpp
+  void handle(const worker_finished& e);
+  void handle(const final_checkpoint_settled& e);
+  void handle(const stop_requested& e);
+  void compare_finished();
+  void retry_or_fail_final(const std::string& text);
+  void end(run_outcome outcome, std::string error);
+
+  // deadlines.cpp
+  void handle(const deadline_passed& e);
+  void rank_is_late(rank_id rank);
+  void group_is_late();
+  void stop_is_late();
+
+  // machine.cpp
+  // The rank's member if that incarnation is its newest and stands, else nothing (and fenced).
+  [[nodiscard]] member* find(rank_id rank, incarnation_id incarnation);
+  [[nodiscard]] member& at(rank_id rank) { return s_.ranks[rank.value()]; }
+  [[nodiscard]] bool all(bool (*is)(const member&)) const;
+  [[nodiscard]] bool of_this_generation(generation_id g);
+  void fence(std::string_view what);
+  void because(std::string text);
+  void act(action a) { actions_.push_back(std::move(a)); }
+  void tell(event::kind kind, std::optional<rank_id> rank, std::string text);
+  void arm(deadline& d, std::chrono::nanoseconds after);
+  void check_invariants() const;
+  void check_generation() const;
+
+  template <class Function>
+  void for_each_rank(Function&& f) {
+    for (std::uint32_t r = 0; r < s_.ranks.size(); ++r) f(rank_id{r}, s_.ranks[r]);
+  }
+
+  state s_;
+  const policy& limits_;
+  time_point now_;
+  std::vector<action> actions_;
+  std::string reason_;
+};
+
+// In a generation: it would be left behind if the generation were not revoked.
+[[nodiscard]] inline bool is_member(const member& m) {
+  return m.stands == standing::joining || m.stands == standing::joined ||
+         m.stands == standing::training || m.stands == standing::finished;
+}
+[[nodiscard]] inline bool is_at_rest(const member& m) {
+  return m.stands == standing::ready || m.stands == standing::parked;
+}
+[[nodiscard]] inline bool keeps_state(const member& m) {
+  return m.role == protocol::state_role::keep || m.role == protocol::state_role::apply_prepared;
+}
+
+}  // namespace ftrt::recovery

@@ -1,0 +1,172 @@
+#include <actors/recovery/engine.hpp>
+#include <algorithm>
+#include <ftrt/error.hpp>
+#include <map>
+
+// Setting up a generation, and what shows that it works: equal digests, then a commit.
+namespace ftrt::recovery {
+
+void engine::begin_join(const std::string& checkpoint_directory) {
+  FTRT_ASSERT(all(is_at_rest));
+  s_.at = phase::joining;
+  join_generation join{s_.generation, {}};
+  for_each_rank([&](rank_id rank, member& m) {
+    // Survivors never receive state: only the stateless may.
+    if (m.has_state) FTRT_ASSERT(keeps_state(m));
+    join.by_rank.push_back(join_of(rank, checkpoint_directory));
+    m.stands = standing::joining;
+    m.digest.clear();
+    m.finish.reset();
+  });
+  act(std::move(join));
+  arm(s_.group_wait, limits_.join_timeout);
+  because(cat("generation ", s_.generation, " joins at iteration ", s_.from));
+}
+
+protocol::join engine::join_of(rank_id rank, const std::string& checkpoint_directory) const {
+  const member& m = s_.ranks[rank.value()];
+  protocol::join join{.generation = s_.generation,
+                      .branch = s_.branch,
+                      .rank = rank,
+                      .world_size = limits_.world_size,
+                      .role = m.role,
+                      .iteration = s_.from,
+                      .source = {},
+                      .checkpoint_directory = checkpoint_directory};
+  if (m.role != protocol::state_role::receive) return join;
+  for (std::uint32_t r = 0; r < s_.ranks.size(); ++r)
+    if (s_.ranks[r].has_state && cat("survivor:", r) == m.source) join.source = rank_id{r};
+  FTRT_ASSERT(join.source != rank);
+  return join;
+}
+
+void engine::handle(const worker_joined& e) {
+  member* m = find(e.rank, e.incarnation);
+  if (m == nullptr || !of_this_generation(e.joined.generation)) return;
+  if (m->stands != standing::joining) return because("it was not asked to join");
+  m->stands = standing::joined;
+  m->has_state = true;
+  m->digest = cat(e.joined.iteration, " ", e.joined.state_digest);
+  because(cat("rank ", e.rank, " joined"));
+  if (all([](const member& each) { return each.stands == standing::joined; })) compare_joined();
+}
+
+// Those that kept their state decide among themselves; who copied it is right where it equals it.
+void engine::compare_joined() {
+  const bool kept = std::ranges::any_of(s_.ranks, keeps_state);
+  std::vector<std::string> votes;
+  for (const member& m : s_.ranks) votes.push_back(!kept || keeps_state(m) ? m.digest : "");
+  auto odd = minority(votes);
+  if (odd) {
+    const auto is_odd = [&](std::uint32_t r) {
+      return std::ranges::find(*odd, rank_id{r}) != odd->end();
+    };
+    std::string right;
+    for (std::uint32_t r = 0; r < votes.size(); ++r)
+      if (!votes[r].empty() && !is_odd(r)) right = votes[r];
+    for_each_rank([&](rank_id rank, const member& m) {
+      if (votes[rank.value()].empty() && m.digest != right) odd->push_back(rank);
+    });
+    const std::string expected = cat(s_.from, " ");
+    if (odd->empty() && right.starts_with(expected)) return train();
+    if (!right.starts_with(expected)) odd.reset();
+  }
+  settle_disagreement(odd, "state digests differ after the join");
+}
+
+std::optional<std::vector<rank_id>> engine::minority(const std::vector<std::string>& votes) {
+  std::map<std::string, std::size_t> count;
+  std::size_t total = 0;
+  for (const std::string& vote : votes)
+    if (!vote.empty()) ++count[vote], ++total;
+  const auto winner =
+      std::ranges::find_if(count, [&](const auto& each) { return 2 * each.second > total; });
+  if (winner == count.end()) return std::nullopt;
+  std::vector<rank_id> odd;
+  for (std::uint32_t r = 0; r < votes.size(); ++r)
+    if (!votes[r].empty() && votes[r] != winner->first) odd.emplace_back(r);
+  return odd;
+}
+
+// The odd ones die; where nobody can say who they are, nobody's state counts.
+void engine::settle_disagreement(const std::optional<std::vector<rank_id>>& odd,
+                                 const std::string& what) {
+  tell(event::kind::warning, std::nullopt, what);
+  because(what);
+  if (!odd) s_.distrust = true;
+  if (odd)
+    for (const rank_id rank : *odd) doom(rank, cat(what, ": it disagrees with the majority"));
+  generation_failed(what);
+  if (s_.at != phase::ended) regroup();
+}
+
+void engine::handle(const worker_join_failed& e) {
+  member* m = find(e.rank, e.incarnation);
+  if (m == nullptr || !of_this_generation(e.failed.generation)) return;
+  if (m->stands != standing::joining) return because("it was not asked to join");
+  const error_code code = e.failed.code;
+  if (code == error_code::corrupt && m->role == protocol::state_role::load_checkpoint) {
+    s_.quarantine = s_.checkpoint;
+    s_.quarantined.push_back(*s_.checkpoint);
+  } else if (code != error_code::peer_lost && code != error_code::aborted &&
+             code != error_code::timeout && ++m->join_failures > 1 && !keeps_state(*m)) {
+    doom(e.rank, cat("failed to join again: ", e.failed.text));
+  }
+  generation_failed(cat("rank ", e.rank, " could not join: ", e.failed.text));
+  because(s_.last_cause);
+  if (s_.at != phase::ended) regroup();
+}
+
+void engine::train() {
+  s_.at = phase::training;
+  s_.group_wait = {};
+  s_.quarantined.clear();
+  s_.dead_decided.clear();
+  s_.dead_committed = {};
+  for (member& m : s_.ranks) m.stands = standing::training;
+  act(start_training{s_.generation});
+  if (s_.stop_wanted) act(ask_to_stop{});
+  because(cat("generation ", s_.generation, " trains from iteration ", s_.from));
+}
+
+void engine::handle(const progressed& e) {
+  if (!of_this_generation(e.generation)) return;
+  if (s_.at != phase::training) return because("the generation does not train");
+  std::uint64_t committed = e.committed.value();
+  if (limits_.total_iterations > 0) committed = std::min(committed, limits_.total_iterations);
+  because(cat("iteration ", committed, " is committed"));
+  note_progress(iteration_id{committed});
+}
+
+void engine::note_progress(iteration_id committed) {
+  s_.highest = std::max(s_.highest, committed);
+  if (committed > s_.frontier) {
+    s_.frontier = committed;
+    s_.barren = 0;
+    for (member& m : s_.ranks) m.attempts = m.join_failures = 0;
+  }
+  if (committed > s_.from) record_recoveries();
+}
+
+// The newest generation has committed: what was lost before it began is made good.
+void engine::record_recoveries() {
+  const auto ms = [](time_point from, time_point to) {
+    return std::chrono::duration<double, std::milli>(to - from).count();
+  };
+  std::vector<loss> still;
+  for (loss& each : s_.unrecovered) {
+    if (each.generation >= s_.generation) {
+      still.push_back(std::move(each));
+      continue;
+    }
+    const std::string& source = at(each.rank).source;
+    const double resumed_ms = ms(each.fault_at, now_);
+    act(record_recovery{s_.generation, each.rank, each.cause, source,
+                        ms(each.fault_at, each.detected_at), resumed_ms, s_.abandoned.value()});
+    tell(event::kind::recovered, each.rank,
+         cat("from ", source, " after ", static_cast<std::int64_t>(resumed_ms + 0.5), " ms"));
+  }
+  s_.unrecovered = std::move(still);
+}
+
+}  // namespace ftrt::recovery

@@ -1,0 +1,93 @@
+#include <actors/recovery/engine.hpp>
+#include <actors/recovery/machine.hpp>
+#include <algorithm>
+#include <ftrt/error.hpp>
+
+namespace ftrt::recovery {
+
+transition step(state s, const policy& limits, const input& in, time_point now) {
+  FTRT_ASSERT(limits.world_size > 0);
+  return engine(std::move(s), limits, now).run(in);
+}
+
+transition engine::run(const input& in) && {
+  if (s_.ranks.empty()) s_.ranks.resize(limits_.world_size);
+  FTRT_ASSERT(s_.ranks.size() == limits_.world_size);
+  if (s_.at == phase::ended) {
+    because("the run has ended");
+  } else {
+    std::visit([this](const auto& e) { handle(e); }, in);
+  }
+  FTRT_ASSERT(!reason_.empty());
+  check_invariants();
+  return {std::move(s_), std::move(actions_), std::move(reason_)};
+}
+
+member* engine::find(rank_id rank, incarnation_id incarnation) {
+  if (rank.value() < s_.ranks.size()) {
+    member& m = at(rank);
+    if (m.incarnation == incarnation && m.stands != standing::absent) return &m;
+  }
+  fence(cat("rank ", rank, ", incarnation ", incarnation));
+  return nullptr;
+}
+
+bool engine::of_this_generation(generation_id g) {
+  if (g == s_.generation) return true;
+  fence(cat("generation ", g, ", the newest is ", s_.generation));
+  return false;
+}
+
+bool engine::all(bool (*is)(const member&)) const {
+  return std::ranges::all_of(s_.ranks, is);
+}
+
+void engine::fence(std::string_view what) {
+  ++s_.fenced;
+  because(cat("stale: ", what));
+}
+
+void engine::because(std::string text) {
+  if (!reason_.empty()) reason_ += "; ";
+  reason_ += text;
+}
+
+void engine::tell(event::kind kind, std::optional<rank_id> rank, std::string text) {
+  act(announce{kind, s_.generation, s_.highest, rank, std::move(text)});
+}
+
+void engine::arm(deadline& d, std::chrono::nanoseconds after) {
+  d = {++s_.last_token, now_ + after};
+  act(set_deadline{d.token, d.at});
+}
+
+// At most one generation lives, and nobody is left behind in an older one.
+void engine::check_generation() const {
+  const bool alive =
+      s_.at == phase::joining || s_.at == phase::training || s_.at == phase::finishing;
+  for (const member& m : s_.ranks) {
+    if (!alive) FTRT_ASSERT(!is_member(m));
+    if (s_.at == phase::joining || s_.at == phase::training)
+      FTRT_ASSERT(is_member(m) || m.stands == standing::doomed);
+    if (s_.at == phase::finishing)
+      FTRT_ASSERT(m.stands == standing::finished || m.stands == standing::absent);
+    if (s_.at == phase::choosing) FTRT_ASSERT(is_at_rest(m));
+  }
+}
+
+void engine::check_invariants() const {
+  if (s_.at == phase::ended) return;
+  check_generation();
+  for (const member& m : s_.ranks) {
+    const bool waits = m.stands == standing::starting || m.stands == standing::queried ||
+                       m.stands == standing::revoking || m.stands == standing::doomed;
+    if (waits) FTRT_ASSERT(m.wait.token != 0);
+  }
+  const bool group_waits =
+      s_.at == phase::joining || s_.at == phase::choosing || s_.at == phase::finishing;
+  FTRT_ASSERT(group_waits == (s_.group_wait.token != 0));
+  // Gathering always waits for somebody: else it would have chosen.
+  if (s_.at == phase::gathering) FTRT_ASSERT(!all(is_at_rest));
+}
+
+}  // namespace ftrt::recovery
