@@ -1,0 +1,37 @@
+#include "tools/ftrt/complain.hpp"
+
+#include <cstring>
+#include <string>
+
+#include "tools/ftrt/text.hpp"
+
+namespace ftrt::cli {
+
+exit_code complain(output& errors, const error& failed) {
+  errors.write("ftrt: " + printable(failed.describe()) + '\n');
+  const bool usage =
+      failed.code == error_code::invalid_argument || failed.code == error_code::not_found;
+  return usage ? exit_code::refused : exit_code::failed;
+}
+
+exit_code complain(output& errors, const std::vector<diagnostic>& refused) {
+  for (const auto& one : refused) errors.write(printable(one.describe()) + '\n');
+  return exit_code::refused;
+}
+
+exit_code complain(output& errors, const start_error& not_started) {
+  if (!not_started.refused.empty()) return complain(errors, not_started.refused);
+  if (not_started.failed) {
+    errors.write("ftrt: " + printable(not_started.failed->describe()) + '\n');
+  }
+  return exit_code::failed;
+}
+
+exit_code check_written(const output& out, output& errors) {
+  if (out.failure() == 0) return exit_code::done;
+  errors.write(std::string("ftrt: cannot write the output: ") + std::strerror(out.failure()) +
+               '\n');
+  return exit_code::failed;
+}
+
+}  // namespace ftrt::cli

@@ -1,0 +1,92 @@
+// The `ftrt` command: the installed face (include/ftrt) behind a command line.
+
+#include <ftrt/catalog.hpp>
+#include <ftrt/run.hpp>
+#include <ftrt/scenario.hpp>
+
+#include <csignal>
+#include <exception>
+#include <string>
+
+#include "tools/ftrt/catalog_commands.hpp"
+#include "tools/ftrt/check_command.hpp"
+#include "tools/ftrt/complain.hpp"
+#include "tools/ftrt/options.hpp"
+#include "tools/ftrt/train_command.hpp"
+
+namespace ftrt::cli {
+namespace {
+
+constexpr int stdout_fd = 1;
+constexpr int stderr_fd = 2;
+
+std::vector<std::string> overrides_for_training(const options& asked) {
+  auto overrides = asked.overrides;
+  if (asked.runs_directory_given) {
+    const auto folder = std::filesystem::absolute(asked.runs_directory);
+    overrides.push_back("run.directory=" + folder.string());
+  }
+  return overrides;
+}
+
+int train_scenario(const options& asked, output& out, output& errors) {
+  signals interrupts;
+  const auto loaded = load_scenario(asked.scenario, overrides_for_training(asked));
+  if (!loaded) return static_cast<int>(complain(errors, loaded.error()));
+  const auto start = [&loaded](const run_options& with) {
+    return run::start(loaded->values, with);
+  };
+  return train(asked, start, interrupts, out, errors);
+}
+
+int resume_run(const options& asked, output& out, output& errors) {
+  signals interrupts;
+  const auto found = find_run(asked.runs_directory, asked.run_id);
+  if (!found) return static_cast<int>(complain(errors, found.error()));
+  const auto start = [&](const run_options& with) {
+    return run::resume(asked.runs_directory, found->run_id, asked.overrides, with);
+  };
+  return train(asked, start, interrupts, out, errors);
+}
+
+int perform(const options& asked, output& out, output& errors) {
+  switch (asked.what) {
+    case command::train:
+      return train_scenario(asked, out, errors);
+    case command::resume:
+      return resume_run(asked, out, errors);
+    case command::check:
+      return static_cast<int>(check_scenario(asked, check_data, out, errors));
+    case command::runs:
+      return static_cast<int>(show_runs(asked, out, errors));
+    case command::checkpoints:
+      return static_cast<int>(show_checkpoints(asked, out, errors));
+    case command::events:
+      return static_cast<int>(show_events(asked, out, errors));
+  }
+  return static_cast<int>(exit_code::failed);
+}
+
+int run_command(int argument_count, char** arguments) {
+  std::signal(SIGPIPE, SIG_IGN);
+  output out(stdout_fd);
+  output errors(stderr_fd);
+  const parsed request = parse_options(argument_count, arguments);
+  if (!request.go_on) {
+    (request.code == exit_code::done ? out : errors).write(request.text);
+    return static_cast<int>(request.code);
+  }
+  try {
+    return perform(request.values, out, errors);
+  } catch (const std::exception& thrown) {
+    (void)complain(errors, error{error_code::internal, thrown.what(), "in the ftrt command"});
+    return static_cast<int>(exit_code::failed);
+  }
+}
+
+}  // namespace
+}  // namespace ftrt::cli
+
+int main(int argument_count, char** arguments) {
+  return ftrt::cli::run_command(argument_count, arguments);
+}

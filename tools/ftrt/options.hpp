@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ftrt::cli {
+
+enum class exit_code : int {
+  done = 0,
+  failed = 1,
+  refused = 2,  // usage, or a scenario or data that cannot be run
+  // stopped by a signal: 128 + its number
+};
+
+enum class command : std::uint8_t { train, resume, check, runs, checkpoints, events };
+
+// What the command line asks for.
+struct options {
+  command what = command::train;
+  std::filesystem::path scenario;        // train, check
+  std::vector<std::string> overrides;    // train, resume, check: "train.lr=0.05"
+  std::string run_id;                    // resume, checkpoints, events; empty: the newest
+  std::filesystem::path runs_directory;  // where the commands on past runs look
+  bool runs_directory_given = false;     // train: overrides run.directory
+  std::filesystem::path summary;         // train, resume; empty: none; "-": standard output
+  bool quiet = false;                    // train, resume
+  bool json = false;                     // check, runs, checkpoints, events
+};
+
+// Either options, or a text (help, version, complaint) and the exit code to end with at once.
+struct parsed {
+  bool go_on = false;
+  options values;
+  std::string text;
+  exit_code code = exit_code::done;  // done: text belongs on stdout, else on stderr
+};
+
+[[nodiscard]] parsed parse_options(int argument_count, const char* const* arguments);
+
+}  // namespace ftrt::cli

@@ -1,0 +1,148 @@
+#include "tools/ftrt/train_command.hpp"
+
+#include <poll.h>
+
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "tools/ftrt/atomic_file.hpp"
+#include "tools/ftrt/complain.hpp"
+#include "tools/ftrt/progress_view.hpp"
+#include "tools/ftrt/summary_view.hpp"
+#include "tools/ftrt/text.hpp"
+
+namespace ftrt::cli {
+namespace {
+
+bool summary_to_stdout(const options& asked) {
+  return asked.summary == "-";
+}
+
+progress_view::style style_for(const options& asked, const output& story) {
+  if (asked.quiet) return progress_view::style::quiet;
+  return story.is_terminal() ? progress_view::style::terminal : progress_view::style::plain;
+}
+
+// One run under the eyes of the main thread.
+class watch {
+ public:
+  watch(const starter& start, signals& interrupts, progress_view& view, output& errors)
+      : interrupts_(interrupts), view_(view), errors_(errors), runner_(start, news_) {}
+
+  outcome until_the_end() {
+    while (!runner_.finished()) {
+      wait_for_news();
+      show_news();
+      while (const auto number = interrupts_.take()) obey(*number);
+    }
+    outcome ended = runner_.take();
+    show_news();
+    view_.finish();
+    return ended;
+  }
+
+  [[nodiscard]] std::optional<int> stopped_by() const { return signal_; }
+
+ private:
+  void wait_for_news() {
+    std::array entries{pollfd{interrupts_.fd(), POLLIN, 0}, pollfd{news_.fd(), POLLIN, 0}};
+    ::poll(entries.data(), entries.size(), 1000);
+  }
+
+  void show_news() {
+    const auto news = news_.take();
+    for (const auto& happened : news.events) view_.show(happened);
+    if (news.dropped > 0) {
+      view_.show_line("(" + std::to_string(news.dropped) + " events not shown; see `ftrt events`)");
+    }
+    if (news.moment) view_.show(*news.moment, progress_view::clock::now());
+  }
+
+  void obey(int number) {
+    const bool first = !signal_;
+    signal_ = number;
+    const std::string name = signal_name(number);
+    if (first) {
+      view_.show_line(name + ": stopping after a checkpoint; once more stops at once");
+      runner_.request_stop(name);
+    } else if (runner_.starting()) {
+      // Nothing has been trained, and workers end by themselves when this process is gone.
+      view_.finish();
+      errors_.write("ftrt: " + name + " while starting: left at once\n");
+      std::_Exit(128 + number);
+    } else {
+      view_.show_line(name + ": stopping at once");
+      runner_.stop_now();
+    }
+  }
+
+  signals& interrupts_;
+  progress_view& view_;
+  output& errors_;
+  mailbox news_;
+  run_thread runner_;
+  std::optional<int> signal_;
+};
+
+// A start that failed is an outcome as well; one that was refused leaves nothing behind.
+run_summary summary_of(const outcome& ended) {
+  if (ended.started) return ended.summary;
+  run_summary summary;
+  summary.status = "failed";
+  if (ended.not_started.failed) summary.error = ended.not_started.failed->describe();
+  return summary;
+}
+
+exit_code write_summary(const options& asked, const outcome& ended, output& out, output& errors) {
+  const bool refused = !ended.started && !ended.not_started.refused.empty();
+  if (asked.summary.empty() || refused) return exit_code::done;
+  const std::string text = to_json(summary_of(ended)) + '\n';
+  if (summary_to_stdout(asked)) {
+    out.write(text);
+    return check_written(out, errors);
+  }
+  const auto written = write_atomically(asked.summary, text);
+  if (written) return exit_code::done;
+  (void)complain(errors, written.error());
+  return exit_code::failed;
+}
+
+int code_of(const outcome& ended, std::optional<int> signal, output& errors) {
+  if (!ended.started) {
+    const auto code = complain(errors, ended.not_started);
+    const bool gave_way = signal && code == exit_code::failed;
+    return gave_way ? 128 + *signal : static_cast<int>(code);
+  }
+  if (ended.summary.status == "completed") return static_cast<int>(exit_code::done);
+  if (ended.summary.status == "stopped" && signal) return 128 + *signal;
+  return static_cast<int>(exit_code::failed);
+}
+
+}  // namespace
+
+int train(const options& asked, const starter& start, signals& interrupts, output& out,
+          output& errors) {
+  if (!asked.summary.empty() && !summary_to_stdout(asked)) {
+    // Better now than after an hour of training.
+    if (const auto good = probe_writable(asked.summary); !good) {
+      (void)complain(errors, good.error());
+      return static_cast<int>(exit_code::refused);
+    }
+  }
+  output& story = summary_to_stdout(asked) ? errors : out;
+  progress_view view(story, style_for(asked, story));
+  watch watched(start, interrupts, view, errors);
+  const outcome ended = watched.until_the_end();
+
+  if (ended.started && !asked.quiet) story.write(describe(ended.summary, ended.directory));
+  if (ended.started && ended.summary.status == "failed") {
+    errors.write("ftrt: the run failed: " + printable(ended.summary.error) + '\n');
+  }
+  const int code = code_of(ended, watched.stopped_by(), errors);
+  const auto written = write_summary(asked, ended, out, errors);
+  return code == 0 ? static_cast<int>(written) : code;
+}
+
+}  // namespace ftrt::cli
