@@ -84,11 +84,19 @@ std::string check(const fork_worker& m) {
   return bad_rank("rank", m.rank, max_world_size);
 }
 
+std::string bad_memory(std::string_view field, std::uint64_t bytes) {
+  return bytes <= max_memory_bytes ? "" : above(field, max_memory_bytes, bytes);
+}
+
 std::string check(const zygote_ready& m) {
+  auto wrong = first_of(bad_memory("layout.arena_bytes", m.layout.arena_bytes),
+                        bad_memory("bucket_bytes", m.bucket_bytes),
+                        bad_memory("sync_block_bytes", m.sync_block_bytes));
+  if (!wrong.empty()) return wrong;
   const auto& tensors = m.layout.tensors;
   if (tensors.size() > max_tensors) return above("layout.tensors", max_tensors, tensors.size());
   for (const auto& tensor : tensors) {
-    auto wrong = bad_name("layout.tensors.name", tensor.name, max_tensor_name_bytes);
+    wrong = bad_name("layout.tensors.name", tensor.name, max_tensor_name_bytes);
     if (!wrong.empty()) return wrong;
     if (tensor.shape.size() > max_dimensions) {
       return above("layout.tensors.shape of '" + tensor.name + "'", max_dimensions,

@@ -18,6 +18,8 @@ inline constexpr std::size_t max_digest_bytes = 64;
 inline constexpr std::size_t max_tensors = 100'000;
 inline constexpr std::size_t max_tensor_name_bytes = 1024;
 inline constexpr std::size_t max_dimensions = 32;
+// Of one memory (arena, buckets, sync block): so small that sizes made from it never overflow.
+inline constexpr std::uint64_t max_memory_bytes = std::uint64_t{1} << 44;
 inline constexpr std::uint32_t max_world_size = 65'536;
 inline constexpr std::uint32_t max_snapshot_slots = 256;
 inline constexpr std::size_t max_diagnostics = 256;

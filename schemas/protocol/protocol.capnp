@@ -93,8 +93,8 @@ struct ForkWorker {
 # ---- Zygote channel, zygote -> control -----------------------------------------------------------
 
 struct ZygoteReady {
-  # Answer to ZygoteConfigure: what the run will need. Control sizes all shared memory from it. At
-  # most 8 MiB.
+  # Answer to ZygoteConfigure: what the run will need. Control sizes all shared memory from it; no
+  # memory may have more than 16 TiB, so that sums of sizes cannot overflow. At most 8 MiB.
 
   layout @0 :StateLayout;
   bucketBytes @1 :UInt64;         # of one rank's bucket memory

@@ -254,7 +254,7 @@ TEST_F(stream, frames_written_by_one_end_are_read_by_the_other) {
     while (auto m = reader.next()) {
       ASSERT_TRUE(m->has_value()) << m->error().describe();
       ASSERT_LT(received, sent.size());
-      EXPECT_TRUE(testing::same(**m, sent[received++]));
+      ASSERT_TRUE(testing::same(**m, sent[received++]));
     }
   }
   writer.join();

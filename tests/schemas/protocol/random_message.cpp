@@ -1,7 +1,9 @@
 #include <tests/schemas/protocol/random_message.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <ftrt/types.hpp>
 #include <tuple>
 #include <type_traits>
@@ -51,8 +53,8 @@ void fill(message_source& s, fork_worker& m) {
 }
 void fill(message_source& s, zygote_ready& m) {
   m = {s.layout(s.below(12)),
-       s.number(),
-       s.number(),
+       s.number() >> 20,
+       s.number() >> 20,
        s.number(),
        s.number(),
        s.number(),
@@ -273,6 +275,18 @@ double message_source::any_double() {
       0x0000000000000001};                     // smallest denormal
   const auto choice = below(2 * odd.size());
   return std::bit_cast<double>(choice < odd.size() ? odd[choice] : number());
+}
+
+std::vector<std::byte> oversized_query(std::size_t extra_bytes) {
+  const auto small = encode(query{}).value();
+  // The same segment, and a second one that nothing points into.
+  const auto segment = std::span{small}.subspan(8);
+  const std::array<std::uint32_t, 4> table{1, static_cast<std::uint32_t>(segment.size() / 8),
+                                           static_cast<std::uint32_t>(extra_bytes / 8), 0};
+  std::vector<std::byte> large(sizeof table + segment.size() + extra_bytes / 8 * 8);
+  std::memcpy(large.data(), table.data(), sizeof table);
+  std::ranges::copy(segment, large.begin() + sizeof table);
+  return large;
 }
 
 bool same(const message& a, const message& b) {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <schemas/protocol/messages.hpp>
 #include <string>
+#include <vector>
 
 // Random messages that the protocol allows, and how to compare two. The same seed gives the same
 // messages; a test prints its seed.
@@ -30,6 +32,9 @@ class message_source {
  private:
   std::mt19937_64 random_;
 };
+
+// Well-formed and of this version, but of `extra_bytes` more than a query has: refused.
+[[nodiscard]] std::vector<std::byte> oversized_query(std::size_t extra_bytes);
 
 // All fields equal; floats by their bits.
 [[nodiscard]] bool same(const message& a, const message& b);
