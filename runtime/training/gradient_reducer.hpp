@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <ftrt/error.hpp>
+#include <memory>
+#include <runtime/communicator/communicator.hpp>
+#include <runtime/training/bucket_plan.hpp>
+#include <runtime/training/tensor_binding.hpp>
+#include <vector>
+
+namespace ftrt::training {
+
+// Starts the reduction of each gradient bucket while backward is still at work on the ones before
+// it. Owned by a trainer; its hooks run on the thread that calls backward().
+//
+//   reducer.arm(comm);        // before the last micro-batch's backward
+//   loss.backward();
+//   result<void> ok = reducer.flush();   // begins what is left, tells of the first error
+//
+// Buckets are begun in the plan's order on every rank: bucket i+1 never before i. A parameter that
+// got no gradient holds its bucket, and those after it, back until flush().
+class gradient_reducer {
+ public:
+  gradient_reducer(const model_tensors& tensors, bucket_plan plan);
+  ~gradient_reducer();
+  gradient_reducer(const gradient_reducer&) = delete;
+  gradient_reducer& operator=(const gradient_reducer&) = delete;
+
+  void arm(communicator& comm);
+  // Begins the remaining buckets in order (all, where nothing was armed for).
+  [[nodiscard]] result<void> flush();
+  // Forgets an iteration that was given up; the hooks do nothing until the next arm().
+  void disarm();
+
+ private:
+  struct hooks;
+  void parameter_ready(std::size_t parameter) noexcept;
+  void begin_next();
+
+  bucket_plan plan_;
+  std::vector<std::size_t> missing_;  // bucket -> parameters without their gradient
+  std::size_t next_ = 0;
+  communicator* comm_ = nullptr;
+  result<void> status_;
+  std::unique_ptr<hooks> hooks_;
+};
+
+}  // namespace ftrt::training

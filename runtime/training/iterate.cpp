@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <cstring>
+#include <runtime/training/flat_math.hpp>
+#include <runtime/training/schedule.hpp>
+#include <runtime/training/trainer_impl.hpp>
+#include <span>
+
+namespace ftrt {
+
+using training::control_word;
+using training::decision;
+using training::real;
+using training::whole;
+
+result<void> trainer::impl::iterate(iteration_id k) {
+  const auto window = program.schedule->window_of(k);
+  times = {monotonic_ns(), 0, 0};
+  progress.begin_iteration(k);
+  progress.set_phase(storage::train_phase::compute);
+  std::ranges::copy(state.buffers(), buffers_aside.begin());
+  iteration_open = true;
+  std::memset(memory.bucket.data(), 0, program.map.bucket_bytes);
+
+  const double loss_sum = compute(window);
+  times.compute_ns = monotonic_ns() - times.begin_ns;
+  progress.set_phase(storage::train_phase::all_reduce);
+  result<void> status = reducer->flush();
+  begin_buffers(window, status);
+  if (status) status = comm->finish_reductions();
+  if (!status) return status;
+  progress.set_collective_sequence(comm->sequence());
+
+  const auto word = make_word(window, loss_sum);
+  std::vector<control_word> words(world_size);
+  progress.set_phase(storage::train_phase::decision);
+  prepared = {k, comm, world_size};
+  status = comm->exchange(training::decision_key(k), std::as_bytes(std::span{&word, 1}),
+                          std::as_writable_bytes(std::span{words}));
+  if (!status) return status;
+  times.reduce_ns = monotonic_ns() - times.begin_ns - times.compute_ns;
+  progress.set_collective_sequence(comm->sequence());
+
+  const auto decided = training::decide(words);
+  if (decided.divergent) {
+    prepared.reset();
+    return fail(error_code::corrupt, "reduced gradients of iteration " + std::to_string(k.value()) +
+                                         " differ between ranks; the iteration is redone");
+  }
+  apply(window, decided);
+  return {};
+}
+
+// Forward and backward of this rank's micro-batches, the reduction begun within the last one.
+// Returns the sum of the losses.
+double trainer::impl::compute(const data::data_window& window) {
+  const auto& values = program.values;
+  const auto mine = my_micro_batches(window);
+  const double factor = state.at(real::loss_scale) / static_cast<double>(window.positions.size());
+  if (mine.size() == 0) reducer->arm(*comm);  // nothing to add, all to reduce
+  double loss_sum = 0;
+  for (auto m = mine.begin; m < mine.end; ++m) {
+    progress.set_micro_batch(m);
+    const auto positions = program.schedule->micro_batch(window, m);
+    const auto ids = std::span{order_of(window.epoch)}.subspan(positions.begin, positions.size());
+    training::seed_generator(values.run.seed, window.iteration.value(), m,
+                             training::random_purpose::training);
+    const auto samples = training::load_batch(*program.data.train, program.format, ids);
+    if (m + 1 == mine.end) reducer->arm(*comm);
+    loss_sum += training::forward_backward(*program.net, samples, values.train.amp, factor);
+  }
+  return loss_sum;
+}
+
+// Puts this rank's buffers beside its gradients, weighted by its micro-batches, and begins their
+// reduction.
+void trainer::impl::begin_buffers(const data::data_window& window, result<void>& status) {
+  const auto weight = static_cast<float>(my_micro_batches(window).size());
+  for (const auto& buffer : program.map.buffers) {
+    auto* to = memory.bucket.data() + buffer.bucket_bytes;
+    const auto* from = state.base() + buffer.arena_bytes;
+    if (buffer.kind == training::buffer_kind::max) std::memcpy(to, from, buffer.size_bytes);
+    if (buffer.kind != training::buffer_kind::mean || weight == 0) continue;
+    const auto* values = reinterpret_cast<const float*>(from);
+    std::transform(values, values + buffer.count, reinterpret_cast<float*>(to),
+                   [weight](float v) { return v * weight; });
+  }
+  const auto begin = [&](const bucket_region& region, reduce_op op) {
+    if (status && region.count > 0) status = comm->begin_all_reduce(region, op);
+  };
+  begin(program.map.means, reduce_op::sum);
+  begin(program.map.counters, reduce_op::max);
+}
+
+control_word trainer::impl::make_word(const data::data_window& window, double loss_sum) {
+  const auto scale = state.at(real::loss_scale);
+  const auto measure = training::unscale_and_measure(gradients(), static_cast<float>(1.0 / scale));
+  const auto k = window.iteration.value();
+  const auto every = program.values.checkpoint.every_iterations;
+  control_word word;
+  word.iteration = k;
+  word.found_inf = measure.found_inf ? 1 : 0;
+  word.grad_norm = measure.norm;
+  word.loss_sum = loss_sum;
+  const auto mine = my_micro_batches(window);
+  for (auto m = mine.begin; m < mine.end; ++m) {
+    word.samples += program.schedule->micro_batch(window, m).size();
+  }
+  if (every > 0 && k % every == 0) word.flags |= training::flag_snapshot;
+  if (stop_requested.load(std::memory_order_relaxed)) word.flags |= training::flag_stop;
+  return word;
+}
+
+// From here to commit the state is between two iterations, and progress says so. Nothing in here
+// can fail: what it needs is all in memory.
+void trainer::impl::apply(const data::data_window& window, const decision& decided) {
+  const auto& values = program.values;
+  progress.set_phase(storage::train_phase::applying);
+  progress.begin_apply();
+  apply_buffers(window);
+  const auto step = static_cast<std::uint64_t>(state.at(whole::optimizer_step));
+  const double lr = training::learning_rate(values, step, program.total_iterations);
+  const double scale = state.at(real::loss_scale);
+  if (!decided.skip) {
+    apply_optimizer(training::clip_factor(decided.grad_norm, values.train.clip_norm), lr);
+    state.at(whole::optimizer_step) += 1;
+  }
+  if (values.train.amp == amp_mode::fp16) {
+    const auto next = training::update_scaler({scale, state.at(whole::growth_tracker)},
+                                              decided.skip, values.train.scale_growth_interval);
+    state.at(real::loss_scale) = next.scale;
+    state.at(whole::growth_tracker) = next.growth_tracker;
+  }
+  state.at(whole::iteration) = static_cast<std::int64_t>(window.iteration.value());
+  state.at(whole::epoch) = static_cast<std::int64_t>(window.epoch + (window.last_of_epoch ? 1 : 0));
+  state.at(whole::global_sample) = static_cast<std::int64_t>(window.consumed);
+  state.at(real::last_loss) = decided.loss;
+  progress.commit(window.iteration);
+  iteration_open = false;
+  prepared.reset();
+  snapshot_wanted = decided.snapshot;
+  stop_decided = decided.stop;
+  append_record(window, decided, lr, scale, !decided.skip);
+}
+
+void trainer::impl::apply_buffers(const data::data_window& window) {
+  const auto count = static_cast<float>(program.schedule->micro_batches(window));
+  const auto aside_begin = program.map.buffers_begin;
+  for (const auto& buffer : program.map.buffers) {
+    auto* to = state.base() + buffer.arena_bytes;
+    const auto* from = memory.bucket.data() + buffer.bucket_bytes;
+    switch (buffer.kind) {
+      case training::buffer_kind::mean: {
+        const auto* sums = reinterpret_cast<const float*>(from);
+        std::transform(sums, sums + buffer.count, reinterpret_cast<float*>(to),
+                       [count](float v) { return v / count; });
+        break;
+      }
+      case training::buffer_kind::max:
+        std::memcpy(to, from, buffer.size_bytes);
+        break;
+      case training::buffer_kind::constant:
+        std::memcpy(to, buffers_aside.data() + (buffer.arena_bytes - aside_begin),
+                    buffer.size_bytes);
+        break;
+    }
+  }
+}
+
+void trainer::impl::apply_optimizer(float clip, double lr) {
+  const auto& train = program.values.train;
+  if (train.optimizer == optimizer_kind::adamw) {
+    training::adamw_step(state.parameters(), gradients(), state.optimizer(0), state.optimizer(1),
+                         clip, static_cast<std::uint64_t>(state.at(whole::optimizer_step)) + 1,
+                         {lr, train.beta1, train.beta2, train.eps, train.weight_decay});
+    return;
+  }
+  training::sgd_step(state.parameters(), gradients(), state.optimizer(0), clip,
+                     {static_cast<float>(lr), static_cast<float>(train.momentum),
+                      static_cast<float>(train.weight_decay), train.nesterov});
+}
+
+void trainer::impl::append_record(const data::data_window& window, const decision& decided,
+                                  double lr, double scale, bool stepped) {
+  storage::progress_record record;
+  record.kind = storage::record_kind::iteration;
+  record.skipped = stepped ? 0 : 1;
+  record.generation = generation.value();
+  record.iteration = window.iteration.value();
+  record.optimizer_step = static_cast<std::uint64_t>(state.at(whole::optimizer_step));
+  record.loss = decided.loss;
+  record.grad_norm = decided.grad_norm;
+  record.lr = lr;
+  record.loss_scale = scale;
+  record.samples = decided.samples;
+  record.compute_ns = times.compute_ns;
+  record.reduce_ns = times.reduce_ns;
+  record.committed_ns = monotonic_ns();
+  record.step_ns = record.committed_ns - times.begin_ns;
+  progress.append(record);
+}
+
+const std::vector<std::uint32_t>& trainer::impl::order_of(std::uint64_t epoch) {
+  if (order_epoch != epoch) {
+    order = data::epoch_order(program.values.run.seed, epoch, program.data.train->size(),
+                              program.values.data.shuffle);
+    order_epoch = epoch;
+  }
+  return order;
+}
+
+data::index_range trainer::impl::my_micro_batches(const data::data_window& window) const {
+  return data::share_of(program.schedule->micro_batches(window), rank, world_size);
+}
+
+}  // namespace ftrt

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <runtime/data/dataset.hpp>
+#include <runtime/data/sample_order.hpp>
+#include <runtime/training/micro_step.hpp>
+#include <runtime/training/state_map.hpp>
+#include <runtime/training/tensor_binding.hpp>
+#include <runtime/training/trainer.hpp>
+
+namespace ftrt {
+
+// Memory on a tensor's boundary, zero-filled.
+class aligned_memory {
+ public:
+  aligned_memory() = default;
+  explicit aligned_memory(std::size_t size_bytes);
+  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  struct freed {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, freed> memory_;
+  std::size_t size_ = 0;
+};
+
+struct training_program::impl {
+  scenario values;
+  data::data_splits data;
+  data::sample_format format;
+  std::optional<data::sample_schedule> schedule;
+  std::uint64_t total_iterations = 0;
+  std::unique_ptr<model> net;
+  training::model_tensors tensors;
+  training::state_map map;
+  aligned_memory initial;  // the arena of an untrained model; never written again
+
+  // Model and tensors onto an arena (and gradients onto bucket memory, or none).
+  void bind(std::byte* arena, std::byte* bucket);
+};
+
+}  // namespace ftrt

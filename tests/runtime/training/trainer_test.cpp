@@ -1,0 +1,91 @@
+#include <cmath>
+#include <fstream>
+
+#include "rig.hpp"
+
+namespace ftrt::testing {
+namespace {
+
+using protocol::state_role;
+
+TEST(trainer, learns_mnist_alone) {
+  scenario s;
+  s.cluster.ranks = 1;
+  s.model.layers = {784, 64, 10};
+  s.data.path = std::string{std::getenv("FTRT_SOURCE")} + "/data/mnist";
+  s.data.limit = 12800;
+  s.train.lr = 0.1;
+  s.train.momentum = 0.9;
+  const auto report = train_alone(s);
+  EXPECT_EQ(report.iteration, iteration_id{100});
+  EXPECT_EQ(report.optimizer_steps, 100U);
+  EXPECT_GT(report.test_accuracy, 0.88);
+  EXPECT_LT(report.train_loss, 0.5);
+}
+
+TEST(trainer, two_runs_of_one_seed_end_with_the_same_bits) {
+  for (const auto& values : {tiny_mlp(), tiny_cnn()}) {
+    const auto first = train_alone(values);
+    EXPECT_EQ(first.weights_digest, train_alone(values).weights_digest);
+    auto other = values;
+    other.run.seed += 1;
+    EXPECT_NE(first.weights_digest, train_alone(other).weights_digest);
+  }
+}
+
+TEST(trainer, a_rank_starts_no_thread) {
+  train_alone(tiny_cnn());
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  bool found = false;
+  while (std::getline(status, line)) {
+    if (line.starts_with("Threads:")) {
+      EXPECT_EQ(line, "Threads:\t1");
+      found = true;
+    }
+  }
+  EXPECT_TRUE(found);
+}
+
+// The heart of it: whatever collective an iteration is stopped in, and whether or not its word got
+// out, the run ends with the weights of the undisturbed one.
+void interrupt_everywhere(const scenario& values) {
+  const auto expected = train_alone(values);
+  auto program = make_program(values);
+  std::uint64_t tried = 0;
+  for (const bool contribute : {false, true}) {
+    for (std::uint64_t call = 3;; ++call) {
+      lone_rank rank{*program};
+      ASSERT_TRUE(rank.join(state_role::initial, iteration_id{0}));
+      rank.comm->fail_at(call, contribute);
+      auto outcome = rank.worker.train();
+      if (std::holds_alternative<training_finished>(outcome)) break;
+      ASSERT_TRUE(std::holds_alternative<training_interrupted>(outcome));
+      ++tried;
+      const auto parked = rank.worker.park();
+      if (parked.decided) {
+        ASSERT_EQ(parked.prepared, parked.committed.next());
+        ASSERT_TRUE(rank.join(state_role::apply_prepared, parked.prepared));
+      } else {
+        ASSERT_TRUE(rank.join(state_role::keep, parked.committed));
+      }
+      const auto report = rank.finish();
+      ASSERT_EQ(report.weights_digest, expected.weights_digest)
+          << "call " << call << (contribute ? ", word sent" : "");
+      ASSERT_EQ(report.optimizer_steps, expected.optimizer_steps);
+      ASSERT_EQ(report.test_accuracy, expected.test_accuracy);
+    }
+  }
+  EXPECT_GT(tried, 40U);
+}
+
+TEST(trainer, an_mlp_interrupted_at_any_collective_ends_with_the_same_weights) {
+  interrupt_everywhere(tiny_mlp());
+}
+
+TEST(trainer, a_cnn_with_batch_norm_interrupted_at_any_collective_ends_with_the_same_weights) {
+  interrupt_everywhere(tiny_cnn());
+}
+
+}  // namespace
+}  // namespace ftrt::testing
