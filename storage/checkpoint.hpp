@@ -8,6 +8,7 @@
 #include <functional>
 #include <schemas/state_layout.hpp>
 #include <span>
+#include <storage/file_ops.hpp>
 #include <string>
 #include <vector>
 
@@ -49,14 +50,19 @@ struct checkpoint_part {
 };
 
 inline constexpr const char* manifest_file = "manifest.bin";
+inline constexpr std::uint64_t max_manifest_bytes = std::uint64_t{64} << 20;
 
 // Makes a checkpoint durable in `directory` (which must not hold one yet): every shard is written
 // to a temporary name, fsynced and renamed, the folder fsynced, then the manifest the same way. The
 // manifest's rename commits: before it there is no checkpoint, after it there is a whole one.
-// Removes its temporaries on failure (no_space, io). Blocks for the disk; storage thread only.
+// `parts` are all parts of the layout, 0 .. parts.size()-1 in any order, those without a tensor
+// too; `header` needs no shards. Fails with corrupt (a part of the wrong length), invalid_argument
+// (a part is missing), refused (there is a checkpoint already), no_space, io; the folder is gone
+// again then. Blocks for the disk; storage thread only.
 [[nodiscard]] result<checkpoint_manifest> write_checkpoint(const std::filesystem::path& directory,
                                                            checkpoint_manifest header,
-                                                           std::span<const checkpoint_part> parts);
+                                                           std::span<const checkpoint_part> parts,
+                                                           file_ops& files = system_files());
 
 // Reads and checks the manifest alone.
 [[nodiscard]] result<checkpoint_manifest> read_manifest(const std::filesystem::path& directory);
@@ -66,19 +72,23 @@ inline constexpr const char* manifest_file = "manifest.bin";
 
 // Verifies, then copies every tensor into its place in `arena` by name. Strict: a missing, extra,
 // mis-shaped or narrowed tensor is an error that names it (C19), and the arena is untouched then.
+// corrupt: the checkpoint is damaged, try the one before. invalid_argument: it is whole, but of
+// another model or optimizer. Needs memory for the whole state besides the arena meanwhile.
 [[nodiscard]] result<checkpoint_manifest> load_checkpoint(const std::filesystem::path& directory,
                                                           const state_layout& layout,
                                                           std::span<std::byte> arena);
 
 // Removes a checkpoint the safe way round: manifest, folder fsync, files.
-[[nodiscard]] result<void> remove_checkpoint(const std::filesystem::path& directory);
+// Fine where there is none.
+[[nodiscard]] result<void> remove_checkpoint(const std::filesystem::path& directory,
+                                             file_ops& files = system_files());
 
 // Folders of committed checkpoints under `checkpoints`, in no order; leftovers of a crash (no
 // manifest) are not listed.
 [[nodiscard]] std::vector<std::filesystem::path> find_checkpoints(
     const std::filesystem::path& checkpoints);
 
-// Removes what a crash left: temporaries, folders without a manifest.
+// Removes what a crash left: temporaries, folders without a manifest. Only while nobody writes.
 void remove_leftovers(const std::filesystem::path& checkpoints);
 
 }  // namespace ftrt::storage
