@@ -3,14 +3,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <ftrt/error.hpp>
-#include <storage/shared_memory.hpp>
+#include <optional>
+#include <schemas/unique_fd.hpp>
 #include <string>
 
 namespace ftrt::storage {
 
 // The folder of one run, `runs/<id>/`, private to its owner (0700) and held by one process at a
 // time (C15): a lock file with an OFD write lock, which the kernel drops when its holder dies, and
-// which names the holder for the error message.
+// which names the holder for the error message. The lock belongs to the open file: a child that is
+// forked without exec shares it. Move-only, any one thread.
 //
 //   <id>/catalog.sqlite  checkpoints/  tensorboard/  events.jsonl  scenario.toml  worker-logs/
 class run_directory {
@@ -39,9 +41,13 @@ class run_directory {
   void discard();
 
  private:
+  run_directory() = default;
   std::string id_;
   std::filesystem::path path_;
   unique_fd lock_;
 };
+
+// Who holds a run directory ("pid 12 on host since ..."), without taking it; empty: nobody.
+[[nodiscard]] std::optional<std::string> holder_of(const std::filesystem::path& directory);
 
 }  // namespace ftrt::storage

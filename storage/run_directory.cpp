@@ -1,0 +1,229 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <random>
+#include <storage/file_ops.hpp>
+#include <storage/run_directory.hpp>
+#include <vector>
+
+namespace ftrt::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t max_name = 60;
+constexpr std::size_t max_holder_text = 400;
+
+std::string utc(const char* format) {
+  const auto now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 64> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), format, &parts)};
+}
+
+// A name from a scenario becomes part of a path: letters, digits and a few signs only.
+std::string plain(const std::string& name) {
+  std::string text;
+  for (const char c : name.substr(0, max_name)) {
+    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '_' || c == '-' || (c == '.' && !text.empty());
+    text += fine ? c : '_';
+  }
+  return text.empty() ? "run" : text;
+}
+
+std::string make_id(const std::string& name) {
+  std::random_device random;
+  std::array<char, 16> suffix{};
+  std::snprintf(suffix.data(), suffix.size(), "%06x", random() & 0xffffffu);
+  return plain(name) + "-" + utc("%Y%m%d-%H%M%S") + "-" + suffix.data();
+}
+
+struct flock whole_file(short type) {
+  struct flock request {};
+  request.l_type = type;
+  request.l_whence = SEEK_SET;
+  return request;  // length 0: to the end, whatever it is; pid 0, as OFD locks demand
+}
+
+std::string holder_text(int fd) {
+  std::array<char, max_holder_text> text{};
+  const auto got = ::pread(fd, text.data(), text.size(), 0);
+  std::string holder(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  while (!holder.empty() && holder.back() == '\n') holder.pop_back();
+  return holder.empty() ? "an unknown process" : holder;
+}
+
+result<void> write_holder(int fd) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  const auto text = "pid " + std::to_string(::getpid()) + " on " + host.data() + " since " +
+                    utc("%Y-%m-%d %H:%M:%S") + " UTC\n";
+  if (::ftruncate(fd, 0) != 0 ||
+      ::pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    return fail_errno("writing the lock file", errno);
+  }
+  return {};
+}
+
+// The file is never removed: another process may be waiting at this very inode.
+result<unique_fd> take_lock(const fs::path& directory) {
+  const auto file = directory / "lock";
+  unique_fd fd{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
+  if (!fd.valid()) return fail_errno("opening " + file.string(), errno);
+  auto request = whole_file(F_WRLCK);
+  if (::fcntl(fd.get(), F_OFD_SETLK, &request) != 0) {
+    if (errno != EAGAIN && errno != EACCES) return fail_errno("locking " + file.string(), errno);
+    return fail(error_code::busy, "the run directory " + directory.string() + " is held by " +
+                                      holder_text(fd.get()) +
+                                      "; wait until it has ended, or stop it");
+  }
+  if (auto ok = write_holder(fd.get()); !ok) return tl::unexpected(ok.error());
+  return fd;
+}
+
+result<void> make_subfolders(const run_directory& run) {
+  for (const auto& folder : {run.checkpoints(), run.tensorboard(), run.worker_logs()}) {
+    if (auto ok = system_files().make_directory(folder); !ok) return ok;
+  }
+  return {};
+}
+
+// Finds out now what would otherwise be found at the first save (C14).
+result<void> probe(const fs::path& directory, std::uint64_t free_bytes) {
+  struct statvfs found {};
+  if (::statvfs(directory.c_str(), &found) != 0) {
+    return fail_errno("asking for the free space of " + directory.string(), errno);
+  }
+  const auto available = static_cast<std::uint64_t>(found.f_bavail) * found.f_frsize;
+  if (available < free_bytes) {
+    return fail(error_code::no_space,
+                directory.string() + " is on a disk with " + std::to_string(available) +
+                    " bytes free, this run needs " + std::to_string(free_bytes) +
+                    "; free some, or choose another run.directory");
+  }
+  const auto file = directory / "write-probe";
+  const std::array<std::byte, 4096> content{};
+  if (auto ok = publish_file(system_files(), file, content); !ok) return ok;
+  return system_files().remove_file(file);
+}
+
+// Takes back a folder that was made here, unless keep() is called.
+class made_folder {
+ public:
+  explicit made_folder(fs::path path) : path_(std::move(path)) {}
+  ~made_folder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  made_folder(const made_folder&) = delete;
+  made_folder& operator=(const made_folder&) = delete;
+  void keep() { path_.clear(); }
+
+ private:
+  fs::path path_;
+};
+
+// Makes a folder and those above it, and takes back what it made unless keep() is called: only
+// while they are empty, since another run may have moved in meanwhile.
+class made_parents {
+ public:
+  explicit made_parents(const fs::path& path) {
+    std::error_code ignored;
+    for (auto at = path; at.has_filename() && !fs::exists(at, ignored); at = at.parent_path()) {
+      missing_.push_back(at);
+    }
+  }
+  ~made_parents() {
+    for (const auto& path : missing_) ::rmdir(path.c_str());
+  }
+  made_parents(const made_parents&) = delete;
+  made_parents& operator=(const made_parents&) = delete;
+  void keep() { missing_.clear(); }
+
+ private:
+  std::vector<fs::path> missing_;  // deepest first
+};
+
+}  // namespace
+
+result<run_directory> run_directory::create(const fs::path& runs, const std::string& name,
+                                            const std::string& scenario_toml,
+                                            std::uint64_t free_bytes) {
+  std::error_code error;
+  const auto absolute = fs::absolute(runs, error).lexically_normal();
+  made_parents parents{absolute};
+  fs::create_directories(absolute, error);
+  if (error) return fail_errno("making folder " + absolute.string(), error.value());
+  run_directory run;
+  run.id_ = make_id(name);
+  run.path_ = absolute / run.id_;
+  if (::mkdir(run.path_.c_str(), 0700) != 0) {
+    return fail_errno("making folder " + run.path_.string(), errno);
+  }
+  made_folder made{run.path_};
+  if (auto ok = probe(run.path_, free_bytes); !ok) return tl::unexpected(ok.error());
+  auto lock = take_lock(run.path_);
+  if (!lock) return tl::unexpected(lock.error());
+  run.lock_ = std::move(*lock);
+  if (auto ok = make_subfolders(run); !ok) return tl::unexpected(ok.error());
+  const auto toml = std::as_bytes(std::span{scenario_toml});
+  if (auto ok = publish_file(system_files(), run.scenario_file(), toml); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  if (auto ok = system_files().sync_directory(absolute); !ok) return tl::unexpected(ok.error());
+  made.keep();
+  parents.keep();
+  return run;
+}
+
+result<run_directory> run_directory::open(const fs::path& directory) {
+  std::error_code error;
+  run_directory run;
+  run.path_ = fs::absolute(directory, error).lexically_normal();
+  if (!run.path_.has_filename()) run.path_ = run.path_.parent_path();
+  run.id_ = run.path_.filename().string();
+  if (!fs::is_regular_file(run.scenario_file(), error)) {
+    return fail(error_code::not_found,
+                run.path_.string() + " is no run directory: it has no scenario.toml");
+  }
+  auto lock = take_lock(run.path_);
+  if (!lock) return tl::unexpected(lock.error());
+  run.lock_ = std::move(*lock);
+  if (auto ok = make_subfolders(run); !ok) return tl::unexpected(ok.error());
+  return run;
+}
+
+fs::path run_directory::checkpoint(std::uint32_t branch, std::uint64_t iteration) const {
+  std::array<char, 64> name{};
+  std::snprintf(name.data(), name.size(), "%04u-%012llu", branch,
+                static_cast<unsigned long long>(iteration));
+  return checkpoints() / name.data();
+}
+
+void run_directory::discard() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+  lock_.reset();
+  path_.clear();
+}
+
+std::optional<std::string> holder_of(const fs::path& directory) {
+  const unique_fd fd{::open((directory / "lock").c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!fd.valid()) return std::nullopt;
+  auto request = whole_file(F_WRLCK);
+  if (::fcntl(fd.get(), F_OFD_GETLK, &request) != 0 || request.l_type == F_UNLCK) {
+    return std::nullopt;
+  }
+  return holder_text(fd.get());
+}
+
+}  // namespace ftrt::storage

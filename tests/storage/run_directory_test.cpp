@@ -1,0 +1,119 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <storage/run_directory.hpp>
+#include <tests/storage/support.hpp>
+
+namespace ftrt::storage {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::child_process;
+using testing::signal_pipe;
+using testing::temporary_directory;
+
+TEST(run_directory, a_new_one_is_private_complete_and_holds_the_scenario) {
+  const temporary_directory runs;
+  const auto run = run_directory::create(runs.path(), "mnist", "[run]\n", 1024);
+  ASSERT_TRUE(run.has_value()) << run.error().describe();
+  EXPECT_EQ(run->path(), runs.path() / run->id());
+  EXPECT_EQ(run->id().substr(0, 6), "mnist-");
+  EXPECT_EQ(fs::status(run->path()).permissions(), fs::perms::owner_all);
+  EXPECT_TRUE(fs::is_directory(run->checkpoints()));
+  EXPECT_TRUE(fs::is_directory(run->tensorboard()));
+  EXPECT_TRUE(fs::is_directory(run->worker_logs()));
+  std::stringstream text;
+  text << std::ifstream{run->scenario_file()}.rdbuf();
+  EXPECT_EQ(text.str(), "[run]\n");
+  EXPECT_EQ(run->checkpoint(2, 400).filename(), "0002-000000000400");
+}
+
+TEST(run_directory, a_name_never_leads_out_of_the_folder) {
+  const temporary_directory runs;
+  for (const std::string name :
+       {"../../etc", "a/b", "", ".", "\n", std::string(500, 'x').c_str()}) {
+    const auto run = run_directory::create(runs.path(), name, "", 0);
+    ASSERT_TRUE(run.has_value()) << run.error().describe();
+    EXPECT_EQ(run->path().parent_path(), runs.path());
+    EXPECT_EQ(run->id().find('/'), std::string::npos);
+    EXPECT_NE(run->id().front(), '.');
+  }
+}
+
+TEST(run_directory, C14_too_little_space_is_found_at_the_start_and_nothing_is_left_behind) {
+  const temporary_directory parent;
+  const auto runs = parent.path() / "deep" / "runs";
+  const auto run = run_directory::create(runs, "mnist", "", std::uint64_t{1} << 62);
+  ASSERT_FALSE(run.has_value());
+  EXPECT_EQ(run.error().code, error_code::no_space);
+  EXPECT_NE(run.error().message.find("this run needs 4611686018427387904"), std::string::npos);
+  EXPECT_TRUE(fs::is_empty(parent.path()));
+}
+
+TEST(run_directory, C14_a_folder_that_cannot_be_written_is_found_at_the_start) {
+  const temporary_directory parent;
+  std::ofstream{parent.path() / "file"} << "x";
+  const auto below_file = run_directory::create(parent.path() / "file" / "runs", "mnist", "", 0);
+  EXPECT_FALSE(below_file.has_value());
+  ::chmod(parent.path().c_str(), 0500);
+  child_process somebody{[&] {
+    // Root may write anywhere, so be somebody else.
+    if (::geteuid() == 0 && ::setuid(65534) != 0) return 2;
+    const auto refused = run_directory::create(parent.path() / "runs", "mnist", "", 0);
+    return !refused && refused.error().code == error_code::refused ? 0 : 1;
+  }};
+  EXPECT_EQ(somebody.wait(), 0);
+  ::chmod(parent.path().c_str(), 0700);
+}
+
+TEST(run_directory, C15_a_second_process_fails_promptly_and_names_the_holder) {
+  const temporary_directory runs;
+  const auto path = run_directory::create(runs.path(), "mnist", "", 0)->path();
+  const signal_pipe held;
+  // The holder takes it after the fork: a lock of ours would be shared with the child.
+  child_process holder{[&] {
+    const auto run = run_directory::open(path);
+    if (!run) return 1;
+    held.say();
+    ::pause();
+    return 0;
+  }};
+  held.wait();
+  const auto second = run_directory::open(path);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, error_code::busy);
+  EXPECT_NE(second.error().message.find("pid " + std::to_string(holder.pid()) + " on "),
+            std::string::npos)
+      << second.error().message;
+  EXPECT_TRUE(holder_of(path).has_value());
+  holder.kill();
+  EXPECT_FALSE(holder_of(path).has_value());
+  const auto third = run_directory::open(path);
+  EXPECT_TRUE(third.has_value()) << third.error().describe();
+}
+
+TEST(run_directory, C15_two_holders_in_one_process_exclude_each_other_too) {
+  const temporary_directory runs;
+  const auto first = run_directory::create(runs.path(), "mnist", "", 0).value();
+  EXPECT_EQ(run_directory::open(first.path()).error().code, error_code::busy);
+}
+
+TEST(run_directory, a_folder_that_is_no_run_is_not_taken_for_one) {
+  const temporary_directory runs;
+  EXPECT_EQ(run_directory::open(runs.path()).error().code, error_code::not_found);
+  EXPECT_EQ(run_directory::open(runs.path() / "none").error().code, error_code::not_found);
+  EXPECT_TRUE(fs::is_empty(runs.path()));
+}
+
+TEST(run_directory, a_discarded_one_is_gone) {
+  const temporary_directory runs;
+  auto run = run_directory::create(runs.path(), "mnist", "", 0).value();
+  run.discard();
+  EXPECT_TRUE(fs::is_empty(runs.path()));
+}
+
+}  // namespace
+}  // namespace ftrt::storage
