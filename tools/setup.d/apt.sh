@@ -4,13 +4,12 @@
 
 wanted_packages() { grep -v '^#' "$lists/apt-packages.txt"; }
 
-# missing_packages: the wanted ones that dpkg does not call installed.
+# missing_packages PACKAGE...: those that dpkg does not call installed.
 missing_packages() {
   local installed
-  # shellcheck disable=SC2046  # one word for each package is meant
-  installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' $(wanted_packages) 2>/dev/null |
+  installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' "$@" 2>/dev/null |
     sed -n 's/^ii //p' || true)
-  comm -23 <(wanted_packages | sort) <(sort <<<"$installed")
+  comm -23 <(printf '%s\n' "$@" | sort) <(sort <<<"$installed")
 }
 
 # as_root COMMAND...
@@ -42,17 +41,24 @@ install_packages() {
     step_failed "apt install" "$log" "$hint"
 }
 
+# ensure_packages PACKAGE...: installs those that are missing.
+ensure_packages() {
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]} == 0)) && return 0
+  install_packages "${missing[@]}"
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]} == 0)) ||
+    step_failed apt "$log_dir/apt.log" "install ${missing[*]} by hand"
+}
+
 setup_apt() {
   if ! command -v dpkg-query >/dev/null; then
     [[ -n ${FTRT_SKIP_APT:-} ]] && return 0
     die "this set-up knows Debian 12 only (no dpkg-query found). Install what" \
       "tools/setup.d/apt-packages.txt names in your own way, then run with FTRT_SKIP_APT=1."
   fi
-  local missing
-  mapfile -t missing < <(missing_packages)
-  ((${#missing[@]} == 0)) && return 0
-  install_packages "${missing[@]}"
-  mapfile -t missing < <(missing_packages)
-  ((${#missing[@]} == 0)) ||
-    step_failed apt "$log_dir/apt.log" "install ${missing[*]} by hand"
+  local wanted
+  mapfile -t wanted < <(wanted_packages)
+  ensure_packages "${wanted[@]}"
 }

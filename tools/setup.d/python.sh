@@ -69,3 +69,22 @@ setup_libtorch() {
 setup_python_tests() {
   setup_wheels python-tests 400 20 numpy/__init__.py safetensors/numpy.py tensorboard/version.py
 }
+
+# A Python that imports torch, for who wants to look into checkpoints with safetensors.torch: .venv
+# cannot (its torch asks for 3.5 GB of CUDA libraries), Debian's CPU build can.
+setup_python_torch() {
+  local folder=$root/.cache/python-torch list=$state_dir/python-torch.txt log pinned
+  pinned=$(grep '^safetensors==' "$lists/python-tests.txt")
+  [[ -f $folder/.ftrt && $(<"$folder/.ftrt") == "$pinned" ]] && return 0
+  ensure_packages python3-torch
+  say "preparing .cache/python-torch"
+  log=$(fresh_log python-torch)
+  /usr/bin/python3 -m venv --clear --system-site-packages "$folder" >"$log" 2>&1 9>&- ||
+    step_failed "virtual environment" "$log" "check that python3-venv is installed"
+  printf '%s\n' "$pinned" >"$list"
+  retried "$log" "$folder/bin/python" -m pip install --no-deps --require-hashes --no-cache-dir \
+    -r "$list" || step_failed python-torch "$log" "check the network"
+  "$folder/bin/python" -c 'from safetensors.torch import load_file' >>"$log" 2>&1 ||
+    step_failed python-torch "$log" "remove $folder"
+  printf '%s\n' "$pinned" >"$folder/.ftrt"
+}
