@@ -70,7 +70,6 @@ void add_catalog_command(CLI::App& app, options& values, command what, const std
 }
 
 void declare(CLI::App& app, options& values) {
-  app.footer(examples);
   app.set_version_flag("--version", std::string("ftrt ") + FTRT_VERSION);
   app.require_subcommand(0, 1);
   app.add_option("--scenario", values.scenario, "Train what this TOML file describes")
@@ -94,6 +93,13 @@ void declare(CLI::App& app, options& values) {
   add_catalog_command(app, values, command::runs, "runs", "List the runs");
   add_catalog_command(app, values, command::checkpoints, "checkpoints", "List a run's checkpoints");
   add_catalog_command(app, values, command::events, "events", "List what happened in a run");
+  app.footer(examples);  // last: commands would inherit it
+}
+
+std::string help_of(const CLI::App& app) {
+  std::string text = app.help();
+  text.erase(text.find_last_not_of('\n') + 1);
+  return text + '\n';
 }
 
 parsed refused(const std::string& complaint) {
@@ -128,7 +134,7 @@ parsed parse_options(int argument_count, const char* const* arguments) {
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::CallForHelp&) {
-    return {false, {}, app.help(), exit_code::done};
+    return {false, {}, help_of(app), exit_code::done};
   } catch (const CLI::CallForVersion& version) {
     return {false, {}, std::string(version.what()) + '\n', exit_code::done};
   } catch (const CLI::ParseError& failed) {
