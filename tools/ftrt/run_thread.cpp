@@ -33,10 +33,10 @@ void run_thread::begin(const starter& start) {
   {
     const std::lock_guard lock(mutex_);
     run_ = std::move(*started);
+    starting_ = false;
     if (!stop_reason_.empty()) run_->request_stop(stop_reason_);
     if (stop_at_once_) run_->stop_now();
   }
-  starting_ = false;
   outcome_.summary = running->wait();
   // Its callbacks end here, before the mailbox may.
   const std::lock_guard lock(mutex_);

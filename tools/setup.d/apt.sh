@@ -12,8 +12,8 @@ missing_packages() {
   comm -23 <(printf '%s\n' "$@" | sort) <(sort <<<"$installed")
 }
 
-# as_root COMMAND...
-as_root() { if ((EUID == 0)); then "$@"; else sudo "$@"; fi; }
+# as_root COMMAND...; without our lock, which a service that a package starts would keep.
+as_root() { if ((EUID == 0)); then "$@" 9>&-; else sudo "$@" 9>&-; fi; }
 
 can_become_root() {
   ((EUID == 0)) ||

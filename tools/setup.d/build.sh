@@ -12,7 +12,7 @@ configure() {
   [[ -f $2/build.ninja && -f $stamp && $(<"$stamp") == "$digest" ]] && return 0
   log=$(fresh_log "configure-$1")
   say "configuring ($1)"
-  (cd "$root" && cmake --preset "$1") >"$log" 2>&1 9>&- ||
+  (cd "$root" && cmake --preset "$1") >"$log" 2>&1 ||
     step_failed "configure ($1)" "$log" "if the cause is unclear, remove $2"
   printf '%s\n' "$digest" >"$stamp"
 }
@@ -48,7 +48,7 @@ build() {
     die "the other build did not end within an hour."
   configure "$preset" "$dir"
   log=$(fresh_log "build-$preset")
-  NINJA_STATUS='[%f/%t] ' ninja -C "$dir" -j "$(job_count)" "$@" >"$log" 2>&1 9>&- &
+  NINJA_STATUS='[%f/%t] ' ninja -C "$dir" -j "$(job_count)" "$@" >"$log" 2>&1 &
   pid=$!
   # Ctrl-C reaches Ninja by itself; any other end of this script must not leave it behind.
   trap 'kill "$pid" 2>/dev/null || true' EXIT

@@ -30,13 +30,14 @@ need_space() {
     "Free some space, then run the same command again."
 }
 
-# retried LOG COMMAND...: up to three attempts with a pause between; the output goes to LOG.
+# retried LOG COMMAND...: up to three attempts with a pause between; the output goes to LOG. The
+# command inherits the lock, so that one which outlives a killed set-up still keeps others out.
 retried() {
   local log=$1 attempt
   shift
   for attempt in 1 2 3; do
     printf '\n== attempt %d: %s\n' "$attempt" "$*" >>"$log"
-    "$@" >>"$log" 2>&1 9>&- && return 0
+    "$@" >>"$log" 2>&1 && return 0
     ((attempt < 3)) && sleep $((attempt * 3))
   done
   return 1

@@ -11,7 +11,7 @@ system_python() { if [[ -x /usr/bin/python3 ]]; then echo /usr/bin/python3; else
 # make_venv FOLDER LOG
 make_venv() {
   "$1/bin/python" -m pip --version >/dev/null 2>&1 && return 0
-  "$(system_python)" -m venv --clear "$1" >>"$2" 2>&1 9>&- ||
+  "$(system_python)" -m venv --clear "$1" >>"$2" 2>&1 ||
     step_failed "virtual environment" "$2" "check that python3-venv is installed"
 }
 
@@ -79,7 +79,7 @@ setup_python_torch() {
   ensure_packages python3-torch
   say "preparing .cache/python-torch"
   log=$(fresh_log python-torch)
-  /usr/bin/python3 -m venv --clear --system-site-packages "$folder" >"$log" 2>&1 9>&- ||
+  /usr/bin/python3 -m venv --clear --system-site-packages "$folder" >"$log" 2>&1 ||
     step_failed "virtual environment" "$log" "check that python3-venv is installed"
   printf '%s\n' "$pinned" >"$list"
   retried "$log" "$folder/bin/python" -m pip install --no-deps --require-hashes --no-cache-dir \
