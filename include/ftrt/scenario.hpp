@@ -30,6 +30,8 @@ struct chaos_entry {
   std::optional<std::chrono::nanoseconds> mtbf;  // exponential, mean time between faults
   std::uint64_t seed = 0;                        // of mtbf and of a random choice of rank
   std::uint64_t max_count = 0;                   // stop after so many; 0: no limit
+
+  friend bool operator==(const chaos_entry&, const chaos_entry&) = default;
 };
 
 // Everything a run is asked to do, resolved: every value is present and in range, relative paths
@@ -127,6 +129,9 @@ struct scenario {
   }
 };
 
+// Equal in every key.
+[[nodiscard]] bool operator==(const scenario& a, const scenario& b);
+
 // One thing wrong with a scenario (or its data): where, what was expected, what was found, the
 // nearest valid name. `line` is 0 where no line applies (a --set override, a data file).
 struct diagnostic {
@@ -173,5 +178,9 @@ using checked = tl::expected<T, std::vector<diagnostic>>;
 // A TOML text that parse_scenario() reads back to an equal scenario: what a run directory keeps and
 // what a worker is given.
 [[nodiscard]] std::string to_toml(const scenario& values);
+
+// The same checks for a scenario that a program has filled by hand; empty: nothing is wrong. The
+// diagnostics name keys, but no file and no line.
+[[nodiscard]] std::vector<diagnostic> check_scenario(const scenario& values);
 
 }  // namespace ftrt

@@ -47,7 +47,8 @@ void one_when(draft& of) {
     std::vector<std::string_view> found;
     std::ranges::copy_if(whens, std::back_inserter(found),
                          [&](std::string_view key) { return v.given(key); });
-    if (found.size() == 1) return;
+    const auto sound = [&](std::string_view key) { return v.sound(key); };
+    if (found.size() == 1 || !std::ranges::all_of(whens, sound)) return;
     v.refuse(found.empty() ? "at_iteration" : found.back(),
              {"exactly one of at_iteration, every_iterations, every, mtbf",
               found.empty() ? "none of them" : joined(found),
@@ -57,14 +58,14 @@ void one_when(draft& of) {
 
 void has_a_kind(draft& of) {
   for_each_entry(of, [](const view& v) {
-    if (v.given("kind")) return;
+    if (v.given("kind") || !v.sound("kind")) return;
     v.refuse("kind", {expected(*find_key(chaos_table, "kind")), "none", {}});
   });
 }
 
 void kill_names_ranks(draft& of) {
   for_each_entry(of, [](const view& v) {
-    if (!v.given("kind") || !v.sound("kind")) return;
+    if (!v.given("kind") || !v.sound("kind") || !v.sound("rank") || !v.sound("ranks")) return;
     const bool kill = v.entry.kind == chaos_kind::kill;
     const bool one = v.given("rank");
     const bool many = v.given("ranks");

@@ -1,6 +1,7 @@
 #include <schemas/scenario/convert.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <schemas/scenario/nearest.hpp>
 #include <schemas/scenario/spell.hpp>
@@ -101,13 +102,32 @@ struct choose {
   }
 };
 
+// What people write who know it from elsewhere, where the nearest name would mislead.
+struct synonym {
+  std::string_view found;
+  std::string_view meant;
+};
+constexpr std::array synonyms{
+    synonym{"gpu", "cuda"},       synonym{"float16", "fp16"}, synonym{"half", "fp16"},
+    synonym{"bfloat16", "bf16"},  synonym{"none", "off"},     synonym{"linear", "constant"},
+    synonym{"kill_rank", "kill"}, synonym{"ignore", "drop"},
+};
+
+std::optional<std::string_view> meant(const key_spec& key, std::string_view found) {
+  for (const auto& row : synonyms) {
+    const bool fits = std::ranges::find(key.choices, row.meant) != key.choices.end();
+    if (fits && row.found == found) return row.meant;
+  }
+  return nearest(found, key.choices);
+}
+
 refusal take_choice(const key_spec& key, const toml::node& node, scenario& values,
                     std::size_t entry) {
   const auto text = node.value_exact<std::string>();
   if (!text) return refuse(key, node);
   const auto found = std::ranges::find(key.choices, std::string_view{*text});
   if (found == key.choices.end()) {
-    const auto close = nearest(*text, key.choices);
+    const auto close = meant(key, *text);
     return refuse(key, node, close ? "did you mean " + quote(*close) + "?" : "");
   }
   const auto index = static_cast<std::size_t>(found - key.choices.begin());
@@ -279,7 +299,7 @@ std::string show(std::string_view text) {
 std::string show(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return show(std::string_view{*text});
   if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
-  if (const auto number = node.value_exact<double>()) return short_number(*number);
+  if (const auto number = node.value_exact<double>()) return float_number(*number);
   if (const auto value = node.value_exact<bool>()) return *value ? "true" : "false";
   if (const auto* array = node.as_array()) {
     return array->is_array_of_tables() ? "a list of tables" : show_array(*array);

@@ -47,6 +47,10 @@ void draft::drop_chaos(const place& where) {
   given_.insert_or_assign(std::string{chaos_table}, where);
 }
 
+bool draft::sound(const std::string& key) const {
+  return !broken_.contains(key) && !broken_.contains(key.substr(0, key.find('.')));
+}
+
 const place* draft::origin(const std::string& key) const {
   const auto found = given_.find(key);
   return found == given_.end() ? nullptr : &found->second;

@@ -38,13 +38,15 @@ class draft {
                    complaint what);
 
   void note_table(const std::string& table, const place& where) { tables_.emplace(table, where); }
+  // A key or table that was probably meant by a misspelt one: as good as broken.
+  void suspect(std::string name) { broken_.insert(std::move(name)); }
   // Forgets all chaos entries and what was wrong with them.
   void drop_chaos(const place& where);
 
   // Whether the key was given at all (in the file or by an override), well or not.
   [[nodiscard]] bool given(const std::string& key) const { return given_.contains(key); }
-  // False where a key has a fault of its own, so that a rule over it would only confuse.
-  [[nodiscard]] bool sound(const std::string& key) const { return !broken_.contains(key); }
+  // False where a key or its table has a fault of its own, so that a rule over it would confuse.
+  [[nodiscard]] bool sound(const std::string& key) const;
   // nullptr: the default.
   [[nodiscard]] const place* origin(const std::string& key) const;
   [[nodiscard]] const std::string& name() const { return name_; }

@@ -33,9 +33,10 @@ constexpr limits below(double low, double high) {
 constexpr limits within(double low, double high) {
   return {.low = low, .high = high, .low_open = true};
 }
-constexpr limits count = between(0, 1e15);
-constexpr limits positive_count = between(1, 1e15);
-constexpr limits samples = between(1, 1e12);
+constexpr limits count = at_least(0);
+constexpr limits positive_count = at_least(1);
+// epochs x samples must fit into 64 bits with room to spare.
+constexpr limits samples = between(1, 1e9);
 constexpr limits timeout = between(millisecond, 24 * hour);
 
 constexpr std::array table_rows{
@@ -95,7 +96,7 @@ const std::vector<key_spec>& key_rows() {
     {"data", "shuffle", boolean, FTRT_AT(data.shuffle), none, {},
      "A new order of samples each epoch."},
 
-    {"train", "epochs", integer, FTRT_AT(train.epochs), between(1, 1e9), {},
+    {"train", "epochs", integer, FTRT_AT(train.epochs), between(1, 1e6), {},
      "Passes over the training samples."},
     {"train", "max_iterations", integer, FTRT_AT(train.max_iterations), count, {},
      "Stop after so many iterations; 0: as many as the epochs have."},
@@ -105,7 +106,7 @@ const std::vector<key_spec>& key_rows() {
      "Samples of one forward and backward; ranks accumulate gradients over theirs."},
     {"train", "optimizer", choice, FTRT_AT(train.optimizer), none, {"sgd", "adamw"},
      "How gradients change the weights."},
-    {"train", "lr", number, FTRT_AT(train.lr), within(0, 1e6), {},
+    {"train", "lr", number, FTRT_AT(train.lr), above(0), {},
      "Learning rate, after the warm-up."},
     {"train", "momentum", number, FTRT_AT(train.momentum), below(0, 1), {},
      "sgd: share of the last step that is kept."},

@@ -32,7 +32,10 @@ std::string range_text(const key_spec& key) {
   }
   if (has_high) {
     text += std::string{text.empty() ? "" : " and"} +
-            (range.high_open ? " less than " : " of at most ") + bound(key, range.high);
+            (range.high_open ? " less than "
+             : has_low       ? " at most "
+                             : " of at most ") +
+            bound(key, range.high);
   }
   return text;
 }

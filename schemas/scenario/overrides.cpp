@@ -1,7 +1,8 @@
 #include <schemas/scenario/reader.hpp>
 
 #include <toml++/toml.h>
-#include <schemas/scenario/nearest.hpp>
+#include <algorithm>
+#include <schemas/scenario/spell.hpp>
 
 namespace ftrt::grammar {
 namespace {
@@ -77,6 +78,10 @@ void unknown_override(const std::string& name, draft& to) {
 }
 
 }  // namespace
+
+bool is_toml_text(std::string_view text) {
+  return !parse_value(quote(text)).empty();
+}
 
 void read_override(std::string_view text, draft& to) {
   const auto equals = text.find('=');

@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
+#include <schemas/scenario/nearest.hpp>
 
 namespace ftrt::grammar {
 namespace {
@@ -21,6 +22,9 @@ void unknown_key(draft& to, std::string_view table, std::size_t entry, const tom
   std::string name{table};
   if (table == chaos_table) name += "[" + std::to_string(entry) + "]";
   const auto shown = show(key.str());
+  if (const auto close = nearest(key.str(), key_names(table))) {
+    to.suspect(name + "." + std::string{*close});
+  }
   to.complain(name + "." + shown.substr(1, shown.size() - 2), place_of(to, key.source()),
               {"a key of " + header(table), shown, unknown_key_hint(table, key.str())});
 }
@@ -65,16 +69,18 @@ void read_item(draft& to, const toml::key& key, const toml::node& node) {
     return read_table(to, name, *node.as_table());
   }
   if (is_table(name)) {
+    to.suspect(name);
     const auto found = node.is_array_of_tables() ? "[[" + name + "]]" : show(node);
     return to.complain(name, where, {"a table, [" + name + "]", found, {}});
   }
   if (node.is_table() || node.is_array_of_tables()) {
+    if (const auto close = nearest(name, table_names())) to.suspect(std::string{*close});
     return to.complain(plain, where,
                        {"a table of a scenario", "[" + plain + "]", unknown_table_hint(name)});
   }
   const auto hint = unknown_key_hint({}, name);
   to.complain(plain, where,
-              {"tables only, such as [train], outside of all tables", "`" + plain + "`", hint});
+              {"a key inside a table", "`" + plain + "` outside of all tables", hint});
 }
 
 // toml++ builds a table in its own order of keys; people read diagnostics and files by line, which
@@ -85,15 +91,17 @@ void read_root(draft& to, const toml::table& root) {
 
 }  // namespace
 
-void read_text(std::string_view toml, draft& to) {
+bool read_text(std::string_view toml, draft& to) {
   try {
     read_root(to, toml::parse(toml, to.name()));
+    return true;
   } catch (const toml::parse_error& fault) {
     const place where{to.name(), fault.source().begin.line, value_origin::file};
     std::string found{fault.description()};
     std::ranges::replace_if(
         found, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
     to.complain({}, where, {"valid TOML", found, {}});
+    return false;
   }
 }
 

@@ -176,14 +176,14 @@ void keys_belong(draft& of) {
     if (!sound(of, {row.key, row.choice})) continue;
     const auto& key = key_of(row.key);
     const auto& choice = key_of(row.choice);
-    const auto value = spell_value(key, of.values).value();
+    const auto value = spell_value(key, of.values).value_or("none");
     const auto chosen = spell_value(choice, of.values).value();
     const auto wanted = quote(row.value);
     // A registered model of one's own may use any key of [model].
     const bool own =
         choice.type == value_type::kind &&
         std::ranges::find(choice.choices, of.values.model.kind) == choice.choices.end();
-    if (own || chosen == wanted || value == spell_value(key, defaults)) continue;
+    if (own || chosen == wanted || value == spell_value(key, defaults).value_or("none")) continue;
     of.complain_at(row.key, {row.choice},
                    {"this key only with " + std::string{choice.name} + " = " + wanted,
                     value + " with " + std::string{choice.name} + " = " + chosen,

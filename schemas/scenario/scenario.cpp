@@ -1,6 +1,6 @@
 #include <ftrt/scenario.hpp>
 
-#include <array>
+#include <algorithm>
 #include <fstream>
 #include <schemas/scenario/draft.hpp>
 #include <schemas/scenario/reader.hpp>
@@ -25,6 +25,9 @@ void resolve_paths(grammar::draft& to, const std::filesystem::path& base) {
   const auto* where = to.origin("data.path");
   const bool typed = where != nullptr && where->origin == value_origin::override_flag;
   path = normalised(typed ? path : base / path);
+  // The folder of the file may have any name; to_toml() must be able to write it.
+  if (grammar::is_toml_text(path.string())) return;
+  to.complain_at("data.path", {}, {"a path in UTF-8", grammar::show(path.string()), {}});
 }
 
 std::string spelled(const grammar::place* where) {
@@ -100,8 +103,7 @@ void write_table(std::string& text, std::string_view header, std::string_view ta
   for (const auto& key : grammar::keys()) {
     if (key.table != table) continue;
     const auto value = grammar::spell_value(key, values, entry);
-    // An empty text is what "absent" looks like in the struct, and no valid value in a file.
-    if (!value || *value == "\"\"") continue;
+    if (!value) continue;
     text += std::string{key.name} + " = " + *value + "\n";
   }
 }
@@ -132,11 +134,11 @@ checked<loaded_scenario> parse_scenario(std::string_view toml, std::string_view 
     return refused(name, "a scenario of at most 1 MiB", "a larger one");
   }
   grammar::draft draft{name};
-  grammar::read_text(toml, draft);
+  const bool complete = grammar::read_text(toml, draft);
   for (const auto& text : overrides) grammar::read_override(text, draft);
-  grammar::check_rules(draft);
-  if (!draft.flawless()) return tl::unexpected(draft.take_faults());
+  if (complete) grammar::check_rules(draft);
   resolve_paths(draft, base);
+  if (!draft.flawless()) return tl::unexpected(draft.take_faults());
   auto list = resolved(draft);
   return loaded_scenario{std::move(draft.values), std::move(list)};
 }
@@ -151,6 +153,21 @@ std::string to_toml(const scenario& values) {
     write_table(text, "[[chaos]]", grammar::chaos_table, values, entry);
   }
   return text;
+}
+
+std::vector<diagnostic> check_scenario(const scenario& values) {
+  const auto parsed = parse_scenario(to_toml(values), {}, {});
+  if (parsed) return {};
+  auto faults = parsed.error();
+  for (auto& fault : faults) fault.line = 0;
+  return faults;
+}
+
+bool operator==(const scenario& a, const scenario& b) {
+  if (a.chaos != b.chaos) return false;
+  return std::ranges::all_of(grammar::keys(), [&](const grammar::key_spec& key) {
+    return key.table == grammar::chaos_table || grammar::same_value(key, a, b);
+  });
 }
 
 }  // namespace ftrt

@@ -18,13 +18,6 @@ std::string list(const std::vector<Number>& numbers) {
   return text + "]";
 }
 
-// TOML reads "5" as an integer; a float shows that it is one.
-std::string spell_float(double value) {
-  auto text = short_number(value);
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";
-  return text;
-}
-
 std::optional<std::string> spell_entry(const key_spec& key, const chaos_entry& entry) {
   if (key.type == value_type::every) {
     if (!entry.every) return std::nullopt;
@@ -47,9 +40,12 @@ struct speller {
     if (key.type == value_type::actor && value->empty()) return std::nullopt;
     return quote(*value);
   }
-  text operator()(const std::filesystem::path* value) const { return quote(value->string()); }
+  // An empty path is how the struct says "none"; the grammar knows no such value.
+  text operator()(const std::filesystem::path* value) const {
+    return value->empty() ? text{} : quote(value->string());
+  }
   text operator()(const bool* value) const { return *value ? "true" : "false"; }
-  text operator()(const double* value) const { return spell_float(*value); }
+  text operator()(const double* value) const { return float_number(*value); }
   text operator()(const std::uint32_t* value) const { return std::to_string(*value); }
   text operator()(const std::uint64_t* value) const {
     return key.type == value_type::size ? quote(spell_size(*value)) : std::to_string(*value);
@@ -98,11 +94,25 @@ std::string short_number(double value) {
   return {buffer.data(), end.ptr};
 }
 
+std::string float_number(double value) {
+  auto text = short_number(value);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
 std::optional<std::string> spell_value(const key_spec& key, const scenario& values,
                                        std::size_t entry) {
   // The table's accessors serve reading and writing; nothing is written through this one.
   auto& readable = const_cast<scenario&>(values);
   return std::visit(speller{key}, key.at(readable, entry));
+}
+
+bool same_value(const key_spec& key, const scenario& a, const scenario& b) {
+  const auto same = [](const auto* left, const auto* right) {
+    if constexpr (std::is_same_v<decltype(left), decltype(right)>) return *left == *right;
+    return false;
+  };
+  return std::visit(same, key.at(const_cast<scenario&>(a), 0), key.at(const_cast<scenario&>(b), 0));
 }
 
 }  // namespace ftrt::grammar

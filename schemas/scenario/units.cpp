@@ -112,6 +112,32 @@ std::string join(std::span<const unit> units) {
   return text;
 }
 
+// Spellings that the nearest unit would not explain.
+struct alias {
+  std::string_view found;
+  std::string_view meant;
+};
+constexpr std::array aliases{
+    alias{"m", "min"},   alias{"mins", "min"}, alias{"minute", "min"}, alias{"minutes", "min"},
+    alias{"sec", "s"},   alias{"secs", "s"},   alias{"second", "s"},   alias{"seconds", "s"},
+    alias{"hr", "h"},    alias{"hour", "h"},   alias{"hours", "h"},    alias{"msec", "ms"},
+    alias{"usec", "us"}, alias{"nsec", "ns"},  alias{"K", "KiB"},      alias{"k", "KiB"},
+    alias{"M", "MiB"},   alias{"G", "GiB"},    alias{"T", "TiB"},      alias{"bytes", "B"},
+    alias{"mb", "MB"},   alias{"gb", "GB"},    alias{"kb", "kB"},
+};
+
+std::optional<std::string_view> meant(std::string_view found, std::span<const unit> units) {
+  const auto known = [&](std::string_view name) {
+    return std::ranges::find(units, name, &unit::name) != units.end();
+  };
+  for (const auto& row : aliases) {
+    if (row.found == found && known(row.meant)) return row.meant;
+  }
+  std::vector<std::string_view> names;
+  for (const auto& candidate : units) names.push_back(candidate.name);
+  return nearest(found, names);
+}
+
 std::string hint(std::string_view text, std::span<const unit> units) {
   if (text.find(' ') != std::string_view::npos) {
     std::string joined{text};
@@ -123,10 +149,8 @@ std::string hint(std::string_view text, std::span<const unit> units) {
   if (std::ranges::find(units, parts->unit_name, &unit::name) != units.end()) {
     return "it is not a whole number of " + std::string{units.front().name} + ", or too large";
   }
-  std::vector<std::string_view> names;
-  for (const auto& candidate : units) names.push_back(candidate.name);
   const auto digits = text.substr(0, text.size() - parts->unit_name.size());
-  const auto close = nearest(parts->unit_name, names);
+  const auto close = meant(parts->unit_name, units);
   std::string start;
   if (close) start = "did you mean \"" + std::string{digits} + std::string{*close} + "\"? ";
   return start + "the units are " + join(units);
