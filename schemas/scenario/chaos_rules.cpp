@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <schemas/scenario/nearest.hpp>
+#include <schemas/scenario/show.hpp>
 #include <schemas/scenario/spell.hpp>
 #include <set>
 

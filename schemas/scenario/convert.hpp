@@ -15,12 +15,6 @@ struct complaint {
   std::string hint;
 };
 
-// A node as a message shows it: `"five"`, 0.5, [1, 2], `a table`; cut where it is long.
-[[nodiscard]] std::string show(const toml::node& node);
-
-// Text as a message shows it: quoted, cut where it is long.
-[[nodiscard]] std::string show(std::string_view text);
-
 // Checks a value of a file against the grammar and puts it into `values`, which stays as it was
 // where there is a complaint.
 [[nodiscard]] std::optional<complaint> convert(const key_spec& key, const toml::node& node,

@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
+#include <schemas/scenario/show.hpp>
 #include <schemas/scenario/spell.hpp>
 
 namespace ftrt::grammar {

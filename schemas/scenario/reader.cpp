@@ -3,6 +3,7 @@
 #include <toml++/toml.h>
 #include <algorithm>
 #include <schemas/scenario/nearest.hpp>
+#include <schemas/scenario/show.hpp>
 
 namespace ftrt::grammar {
 namespace {

@@ -5,6 +5,7 @@
 #include <schemas/scenario/draft.hpp>
 #include <schemas/scenario/reader.hpp>
 #include <schemas/scenario/rules.hpp>
+#include <schemas/scenario/show.hpp>
 #include <schemas/scenario/spell.hpp>
 
 namespace ftrt {
