@@ -126,6 +126,7 @@ void engine::open_branch_at(iteration_id target) {
     rollback_to = target;
   }
   s_.generation = s_.generation.next();
+  if (back) s_.branch_since = s_.generation;
   act(record_generation{s_.generation, s_.branch, target, s_.last_cause, rollback_to});
   tell(event::kind::generation_began, std::nullopt, s_.last_cause);
   if (s_.abandoned.value() > 0)
