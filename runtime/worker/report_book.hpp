@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <schemas/protocol/messages.hpp>
+#include <vector>
+
+namespace ftrt::worker {
+
+// What a new control socket must be told after hello. An actor may die with our last message
+// unread, so the latest word on where this rank stands is said again to its successor until a
+// command makes it old news; announcements of snapshots that nobody was there for are kept, the
+// newest few. Pure; control thread.
+class report_book {
+ public:
+  static constexpr std::size_t max_snapshots = 8;
+
+  // `m` is about to be sent, or would be if a link were up. A snapshot counts as told then.
+  void note(const protocol::message& m, bool link_is_up);
+  // A command was accepted: what was reported before it is no longer current.
+  void forget_reports();
+
+  // In the order to send them. Snapshots are handed over, reports stay.
+  [[nodiscard]] std::vector<protocol::message> for_new_link();
+  // joined, join_failed, parked, finished or program_failed.
+  [[nodiscard]] const std::optional<protocol::message>& latest() const { return latest_; }
+
+ private:
+  std::optional<protocol::message> latest_;
+  std::optional<protocol::message> lost_;  // peer_lost
+  std::deque<protocol::message> snapshots_;
+};
+
+}  // namespace ftrt::worker

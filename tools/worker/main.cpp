@@ -1,0 +1,5 @@
+#include <ftrt/worker.hpp>
+
+int main(int argc, char** argv) {
+  return ftrt::worker_main(argc, argv);
+}
