@@ -91,7 +91,7 @@ class catalog {
 
  private:
   struct impl;
-  explicit catalog(std::unique_ptr<impl> opened);
+  explicit catalog(std::unique_ptr<impl> impl);
   std::unique_ptr<impl> impl_;
 };
 
