@@ -121,6 +121,7 @@ TEST(ftrt_program, where_nothing_was_run_there_are_no_runs_and_nothing_to_resume
     EXPECT_EQ(got.code, 2) << command;
     EXPECT_THAT(got.errors, HasSubstr("ftrt: ")) << command;
   }
+  EXPECT_EQ(run_ftrt(folder.path(), {"runs", "--runs-directory", "elsewhere"}).code, 2);
   EXPECT_EQ(folder.entries(), 0u) << "looking must not create anything";
 }
 

@@ -131,7 +131,10 @@ exit_code show_of_run(const options& asked, output& out, output& errors,
 }  // namespace
 
 exit_code show_runs(const options& asked, output& out, output& errors) {
-  const auto runs = list_runs(asked.runs_directory);
+  auto runs = list_runs(asked.runs_directory);
+  // Nothing has been run here yet; a folder that was asked for by name must be there, though.
+  const bool nothing_yet = !runs && runs.error().code == error_code::not_found;
+  if (nothing_yet && !asked.runs_directory_given) runs = std::vector<run_row>{};
   if (!runs) return complain(errors, runs.error());
   if (asked.json) {
     print(out, to_rows(*runs));
