@@ -1,20 +1,33 @@
 #pragma once
 
 #include <actors/recovery/machine.hpp>
-#include <sstream>
+#include <concepts>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 // Inside of the recovery machine; nobody outside this folder includes it.
 namespace ftrt::recovery {
 
-// Text of several parts.
+inline void append(std::string& out, std::string_view text) {
+  out += text;
+}
+template <std::integral Number>
+void append(std::string& out, Number n) {
+  out += std::to_string(n);
+}
+template <class Tag, class Rep>
+void append(std::string& out, strong_number<Tag, Rep> n) {
+  out += std::to_string(n.value());
+}
+
+// Text of several parts: strings, integers, ids. (Streams are ten times slower.)
 template <class... Parts>
 [[nodiscard]] std::string cat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
+  std::string out;
+  (append(out, parts), ...);
+  return out;
 }
 
 // One step: takes the state, handles one input, gives the transition. Lives for that one call.

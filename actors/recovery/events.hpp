@@ -32,6 +32,8 @@ struct take_over {
   generation_id last_generation;  // the largest on record in the catalog or the host table
   branch_id branch;
   std::vector<incarnation_id> incarnations;  // of each rank, newest; 0: never started
+  iteration_id last_committed;               // the newest commit on record of that branch
+  generation_id branch_since;  // the generation that opened `branch`: older state is void
 };
 // A worker answers for the first time, or again after query.
 struct worker_said_hello {

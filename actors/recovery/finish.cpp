@@ -23,7 +23,7 @@ bool operator==(const finish_report& a, const finish_report& b) {
 void engine::handle(const worker_finished& e) {
   member* m = find(e.rank, e.incarnation);
   if (m == nullptr) return;
-  if (m->stands == standing::answered) {  // repeats itself after its hello: kept for adopt()
+  if (m->stands == standing::answered || m->stands == standing::queried) {  // kept for adopt()
     m->finish = finish_report{e.finished};
     return because("noted for the take-over");
   }

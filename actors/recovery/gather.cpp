@@ -1,4 +1,5 @@
 #include <actors/recovery/engine.hpp>
+#include <algorithm>
 #include <ftrt/error.hpp>
 
 // Revoke what lives, replace what is dead, and wait until every rank is at rest.
@@ -47,8 +48,11 @@ void engine::handle(const worker_parked& e) {
   m->committed = said.committed;
   m->prepared = said.prepared;
   m->decided = said.decided;
-  m->has_state = said.has_state;
+  // Told to take other state and not known to have done so: what it holds may be of a void branch.
+  m->has_state = m->has_state && said.has_state;
   because(cat("rank ", e.rank, " parked at iteration ", said.committed));
+  // What is distrusted is no progress, but it is history that a rollback has to void.
+  if (m->has_state && s_.distrust) s_.highest = std::max(s_.highest, m->committed);
   if (m->has_state && !s_.distrust) note_progress(m->committed);
   settle();
 }

@@ -43,6 +43,10 @@ protocol::join engine::join_of(rank_id rank, const std::string& checkpoint_direc
 void engine::handle(const worker_joined& e) {
   member* m = find(e.rank, e.incarnation);
   if (m == nullptr || !of_this_generation(e.joined.generation)) return;
+  if (m->stands == standing::revoking) {
+    m->has_state = true;  // it made it before it left: a replica more
+    return because("it joined just before it was revoked");
+  }
   if (m->stands != standing::joining) return because("it was not asked to join");
   m->stands = standing::joined;
   m->has_state = true;

@@ -120,11 +120,12 @@ struct state {
   phase at = phase::idle;
   generation_id generation;  // the newest assigned; alive in joining, training, finishing
   branch_id branch{1};
-  bool resumed = false;    // history on record may reach past the first checkpoint
-  iteration_id from;       // where `generation` begins
-  iteration_id highest;    // newest commit known in this branch
-  iteration_id frontier;   // newest commit ever known; only beyond it is there progress
-  iteration_id abandoned;  // commits that the newest rollback gave up
+  generation_id branch_since;  // which opened `branch`
+  bool resumed = false;        // history on record may reach past the first checkpoint
+  iteration_id from;           // where `generation` begins
+  iteration_id highest;        // newest commit known in this branch
+  iteration_id frontier;       // newest commit ever known; only beyond it is there progress
+  iteration_id abandoned;      // commits that the newest rollback gave up
   std::vector<member> ranks;
 
   // Of those who died since training last began:

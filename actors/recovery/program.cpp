@@ -17,7 +17,8 @@ void engine::handle(const worker_program_failed& e) {
   if (m == nullptr) return;
   if (s_.at != phase::taking_over && !of_this_generation(e.failed.generation)) return;
   const bool listens = m->stands == standing::joining || m->stands == standing::joined ||
-                       m->stands == standing::training || m->stands == standing::answered;
+                       m->stands == standing::training || m->stands == standing::queried ||
+                       m->stands == standing::answered;
   if (!listens) return because("it is out of its generation already");
   m->program_error = e.failed.text;
   s_.last_cause =

@@ -44,8 +44,9 @@ void engine::choose() {
 // What the dead had committed counts as history; their pages are not trusted further than that.
 void engine::weigh_the_dead(std::optional<iteration_id> target) {
   const iteration_id dead = s_.dead_committed;
-  // One past the target: all survivors lack what only a dead rank had, so it is done again.
-  s_.highest = std::max(s_.highest, target ? std::min(dead, target->next()) : dead);
+  // One past the target: all survivors lack what only a dead rank had, so it is done again. More
+  // than one past it cannot be: that page is damaged.
+  if (!target || dead <= target->next()) s_.highest = std::max(s_.highest, dead);
   if (s_.dead_decided.size() > enough_evidence)
     s_.dead_decided.erase(s_.dead_decided.begin(), s_.dead_decided.end() - enough_evidence);
   s_.frontier = std::max(s_.frontier, s_.highest);
@@ -126,6 +127,7 @@ void engine::open_branch_at(iteration_id target) {
     rollback_to = target;
   }
   s_.generation = s_.generation.next();
+  if (back) s_.branch_since = s_.generation;
   act(record_generation{s_.generation, s_.branch, target, s_.last_cause, rollback_to});
   tell(event::kind::generation_began, std::nullopt, s_.last_cause);
   if (s_.abandoned.value() > 0)

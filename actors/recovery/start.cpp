@@ -25,6 +25,8 @@ void engine::handle(const take_over& e) {
   s_.at = phase::taking_over;
   s_.generation = e.last_generation;
   s_.branch = std::max(e.branch, branch_id{1});
+  s_.highest = s_.frontier = e.last_committed;
+  s_.branch_since = e.branch_since;
   s_.last_cause = "taken over by a new supervisor";
   for_each_rank([&](rank_id rank, member& m) {
     if (rank.value() < e.incarnations.size()) m.incarnation = e.incarnations[rank.value()];
@@ -146,17 +148,20 @@ void engine::leave_take_over() {
   for (const member& m : s_.ranks)
     if (m.stands == standing::answered) {
       s_.generation = std::max(s_.generation, m.said_generation);
-      if (m.has_state) s_.highest = std::max(s_.highest, m.committed);
+      if (m.has_state && m.said_generation >= s_.branch_since)
+        s_.highest = std::max(s_.highest, m.committed);
     }
   s_.from = s_.frontier = std::max(s_.frontier, s_.highest);
   for (loss& each : s_.unrecovered) each.generation = s_.generation;
   because("the ranks do not train in one generation");
-  for_each_rank([](rank_id, member& m) {
+  for_each_rank([&](rank_id, member& m) {
     if (m.stands != standing::answered) return;
     m.finish.reset();
-    // `joining` stands for any membership here: regroup() revokes it.
-    m.stands =
-        m.said_phase == protocol::worker_phase::starting ? standing::ready : standing::joining;
+    // It may yet take state by a join on its way; only what is of a void branch is never believed.
+    m.has_state = !(m.has_state && m.said_generation < s_.branch_since);
+    // `joining` stands for any membership here: regroup() revokes it. Also a worker that says it is
+    // starting: the old supervisor's join may be on its way to it.
+    m.stands = s_.generation.value() > 0 ? standing::joining : standing::ready;
   });
   regroup();
 }

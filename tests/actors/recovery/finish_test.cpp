@@ -20,3 +20,154 @@ TEST(recovery_finish, a_run_is_complete_when_its_final_checkpoint_is_committed) 
   ASSERT_TRUE(end->last);
   EXPECT_EQ(end->last->weights_digest, "weights");
 }
+
+TEST(recovery_finish, C17_a_final_checkpoint_that_cannot_be_written_fails_the_run) {
+  stage s(2);
+  s.start(10);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    s.each_rank([&](rank_id r) { s.finish(r, 1000); });
+    ASSERT_TRUE(s.one<await_final_checkpoint>());
+    s.feed(final_checkpoint_settled{iteration_id{1000}, false, "no space on /runs"});
+    if (attempt == 2) break;
+    ASSERT_TRUE(s.one<revoke_generation>()) << "the ranks can finish again";
+    s.each_rank([&](rank_id r) { s.park(r, 1000); });
+    EXPECT_EQ(s.roles(), (std::vector{state_role::keep, state_role::keep}));
+    s.all_join();
+  }
+  const auto end = s.one<end_run>();
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->outcome, run_outcome::failed);
+  EXPECT_NE(end->error.find("no space on /runs"), std::string::npos);
+}
+
+TEST(recovery_finish, a_final_checkpoint_of_which_nobody_speaks_is_asked_for_again) {
+  stage s(1);
+  s.start(10);
+  s.finish(r0, 1000);
+  for (int i = 0; i < 2; ++i) {
+    s.feed(deadline_passed{s.now().group_wait.token});
+    EXPECT_TRUE(s.one<await_final_checkpoint>());
+  }
+  s.feed(deadline_passed{s.now().group_wait.token});
+  EXPECT_TRUE(s.one<revoke_generation>());
+}
+
+TEST(recovery_finish, a_rank_lost_after_all_finished_needs_no_recovery) {
+  stage s(2);
+  s.start(10);
+  s.finish(r0, 1000);
+  s.finish(r1, 1000);
+  s.lose(r0, 1000);
+  s.lose(r1, 1000);
+  EXPECT_TRUE(s.spawned().empty());
+  s.feed(final_checkpoint_settled{iteration_id{1000}, true, ""});
+  ASSERT_TRUE(s.one<end_run>());
+  EXPECT_EQ(s.one<end_run>()->outcome, run_outcome::completed);
+  EXPECT_TRUE(s.one<end_run>()->last);
+}
+
+TEST(recovery_finish, a_rank_lost_before_all_finished_is_replaced) {
+  stage s(2);
+  s.start(10);
+  s.finish(r0, 1000);
+  s.lose(r1, 999);
+  EXPECT_EQ(s.one<revoke_generation>()->ranks, (std::vector{r0}));
+  s.park(r0, 1000);
+  s.hello(r1);
+  EXPECT_EQ(s.roles(), (std::vector{state_role::keep, state_role::receive}));
+}
+
+TEST(recovery_finish, final_weights_that_differ_are_damage_and_the_odd_rank_is_replaced) {
+  stage s(3);
+  s.start(10);
+  s.finish(r0, 1000, "right");
+  s.finish(r1, 1000, "wrong");
+  s.finish(r2, 1000, "right");
+  EXPECT_EQ(s.killed(), (std::vector{r1}));
+  EXPECT_EQ(s.one<revoke_generation>()->ranks, (std::vector{r0, r2}));
+}
+
+TEST(recovery_finish, a_finish_before_the_last_iteration_is_no_success) {
+  stage s(1);
+  s.start(10);
+  s.finish(r0, 20);
+  ASSERT_TRUE(s.one<end_run>());
+  EXPECT_EQ(s.one<end_run>()->outcome, run_outcome::failed);
+}
+
+// ---- stop --------------------------------------------------------------------------------------
+
+TEST(recovery_stop, C05_a_stop_ends_with_a_committed_checkpoint) {
+  stage s(2);
+  s.start(10);
+  s.feed(stop_requested{"SIGTERM"});
+  EXPECT_TRUE(s.one<ask_to_stop>());
+  s.each_rank([&](rank_id r) { s.finish(r, 12, "weights", true); });
+  s.feed(final_checkpoint_settled{iteration_id{12}, true, ""});
+  ASSERT_TRUE(s.one<end_run>());
+  EXPECT_EQ(s.one<end_run>()->outcome, run_outcome::stopped);
+  EXPECT_EQ(s.one<end_run>()->error, "");
+}
+
+TEST(recovery_stop, C05_a_stop_during_start_or_recovery_is_asked_for_once_training_begins) {
+  stage s(2);
+  s.feed(begin{});
+  s.feed(stop_requested{"SIGINT"});
+  EXPECT_FALSE(s.one<ask_to_stop>());
+  s.all_hello();
+  s.no_checkpoint();
+  s.all_join();
+  EXPECT_TRUE(s.one<ask_to_stop>());
+  s.lose(r1, 0);
+  s.park(r0, 0);
+  s.hello(r1);
+  s.all_join();
+  EXPECT_TRUE(s.one<ask_to_stop>()) << "and again after a recovery";
+}
+
+TEST(recovery_stop, a_stop_that_misses_its_deadline_kills_all_and_says_so) {
+  stage s(2);
+  s.start(10);
+  s.feed(stop_requested{"SIGTERM"});
+  s.feed(deadline_passed{s.one<set_deadline>()->token});
+  EXPECT_EQ(s.killed(), (std::vector{r0, r1}));
+  ASSERT_TRUE(s.one<end_run>());
+  EXPECT_EQ(s.one<end_run>()->outcome, run_outcome::stopped);
+  EXPECT_NE(s.one<end_run>()->error.find("deadline"), std::string::npos);
+  EXPECT_FALSE(s.one<end_run>()->last);
+}
+
+// ---- program errors ----------------------------------------------------------------------------
+
+TEST(recovery_program, the_same_error_on_all_ranks_ends_the_run_with_it) {
+  stage s(2);
+  s.start(10);
+  s.fail_program(r0, "shape mismatch");
+  EXPECT_EQ(s.now().at, phase::training);
+  s.fail_program(r1, "shape mismatch");
+  ASSERT_TRUE(s.one<end_run>());
+  EXPECT_EQ(s.one<end_run>()->outcome, run_outcome::failed);
+  EXPECT_EQ(s.one<end_run>()->error, "program error on every rank: shape mismatch");
+}
+
+TEST(recovery_program, an_error_on_one_rank_alone_replaces_it) {
+  stage s(2);
+  s.start(10);
+  s.fail_program(r1, "bad sample");
+  s.feed(deadline_passed{s.now().verdict_wait.token});
+  EXPECT_EQ(s.killed(), (std::vector{r1}));
+  EXPECT_EQ(s.one<revoke_generation>()->ranks, (std::vector{r0}));
+  s.lose(r1, 10);
+  s.hello(r1);
+  s.park(r0, 10);
+  EXPECT_EQ(s.roles(), (std::vector{state_role::keep, state_role::receive}));
+}
+
+TEST(recovery_program, a_rank_that_failed_is_not_asked_to_park_when_another_is_lost) {
+  stage s(3);
+  s.start(10);
+  s.fail_program(r1, "bad sample");
+  s.lose(r2, 10);
+  EXPECT_EQ(s.killed(), (std::vector{r1}));
+  EXPECT_EQ(s.one<revoke_generation>()->ranks, (std::vector{r0}));
+}

@@ -78,6 +78,7 @@ class stage {
   [[nodiscard]] time_point time() const { return now_; }
   [[nodiscard]] const std::string& reason() const { return machine_.reason(); }
   [[nodiscard]] incarnation_id newest(rank_id r) const {
+    if (now().ranks.empty()) return incarnation_id{1};  // nothing has begun
     return now().ranks.at(r.value()).incarnation;
   }
   [[nodiscard]] standing stands(rank_id r) const { return now().ranks.at(r.value()).stands; }

@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <tests/actors/recovery/simulator.hpp>
+
+// What control does with the machine's actions, and the laws that each of them must keep.
+namespace ftrt::recovery::sim {
+
+void simulator::carry_out(const spawn_worker& a) {
+  auto& all = ranks_[a.rank.value()];
+  require(all.empty() || !all.back().alive, "a rank is started while its old worker lives");
+  require(a.incarnation.value() == (all.empty() ? 1 : all.back().incarnation.value() + 1),
+          "incarnations are not counted by one");
+  worker w;
+  w.rank = a.rank;
+  w.incarnation = a.incarnation;
+  all.push_back(w);
+  const std::uint64_t epoch = epoch_;
+  after(a.delay + latency(), [this, a, epoch] {
+    auto& each = ranks_[a.rank.value()];
+    if (epoch != epoch_ || each.empty() || each.back().incarnation != a.incarnation) return;
+    worker& born = each.back();
+    if (born.forked) return;
+    born.forked = true;
+    if (result_.faults > 0 && dice_.chance(3))
+      return post(worker_start_failed{a.rank, a.incarnation, "fork failed"});
+    born.alive = true;
+    later(born, [this](worker& x) { say_hello(x); });
+  });
+}
+
+void simulator::carry_out(const kill_worker& a) {
+  for (worker& w : ranks_[a.rank.value()]) {
+    if (w.incarnation != a.incarnation) continue;
+    if (w.alive) return die(w, "killed by the supervisor");
+    if (!w.forked) {
+      w.forked = true;  // never will be
+      report_loss(w, "not forked");
+    }
+    return;
+  }
+  require(false, "kills a worker that never was");
+}
+
+void simulator::carry_out(const revoke_generation& a) {
+  for (const rank_id r : a.ranks) {
+    tell(r.value(), newest(r).incarnation, false,
+         [this, g = a.generation](worker& w) { revoke(w, g); });
+  }
+}
+
+void simulator::carry_out(const find_checkpoint& a) {
+  if (a.quarantine_iteration) std::erase(checkpoints_, a.quarantine_iteration->value());
+  checkpoint_found found;
+  if (!checkpoints_.empty())
+    found.newest = {iteration_id{checkpoints_.back()}, "/c/" + std::to_string(checkpoints_.back())};
+  if (result_.faults > 0 && dice_.chance(2)) return;  // the answer is lost
+  post(found);
+}
+
+void simulator::carry_out(const record_generation& a) {
+  require(a.generation.value() > result_.generations, "a generation is used twice");
+  result_.generations = a.generation.value();
+  if (a.rollback_to) {
+    require(a.branch.value() == branch_.value() + 1, "a rollback opens no new branch");
+    require(a.rollback_to == a.from, "rolls back elsewhere");
+    ++result_.rollbacks;
+  } else {
+    require(a.branch == branch_, "a new branch without a rollback");
+    const std::uint64_t from = a.from.value();
+    require(from == history_ || from == history_ + 1,
+            "generation begins at " + std::to_string(from) + ", history ends at " +
+                std::to_string(history_));
+  }
+  if (a.branch != branch_) branch_since_ = a.generation;
+  branch_ = a.branch;
+  history_ = a.rollback_to ? a.from.value() : std::max(history_, a.from.value());
+  std::erase_if(checkpoints_, [&](std::uint64_t k) { return k > history_; });
+}
+
+void simulator::carry_out(const join_generation& a) {
+  require(a.by_rank.size() == ranks_.size(), "a rank is left out");
+  for (const protocol::join& j : a.by_rank) {
+    const worker& w = newest(j.rank);
+    if (w.alive && w.has_state && !any_damage_) {
+      require(
+          j.role == protocol::state_role::keep || j.role == protocol::state_role::apply_prepared,
+          "a survivor receives state");
+      require(j.iteration >= w.committed, "a committed iteration is given up while a copy lives");
+    }
+    tell(j.rank.value(), w.incarnation, true, [this, j](worker& x) { enter(x, j); });
+  }
+}
+
+void simulator::carry_out(const start_training& a) {
+  for (auto& all : ranks_)
+    tell(all.back().rank.value(), all.back().incarnation, false, [this, a](worker& w) {
+      if (w.phase != protocol::worker_phase::joined || w.generation != a.generation) return;
+      w.phase = protocol::worker_phase::training;
+      if (w.committed.value() >= policy_.total_iterations) return finish(w);
+      contribute(w);
+    });
+}
+
+void simulator::carry_out(const ask_to_stop&) {
+  for (auto& all : ranks_)
+    tell(all.back().rank.value(), all.back().incarnation, false,
+         [](worker& w) { w.stop_bit = true; });
+}
+
+void simulator::carry_out(const query_workers&) {
+  for (auto& all : ranks_)
+    if (!all.empty() && all.back().forked)
+      tell(all.back().rank.value(), all.back().incarnation, false,
+           [this](worker& w) { say_hello(w); });
+}
+
+void simulator::carry_out(const record_recovery& a) {
+  ++result_.recoveries;
+  require(a.resumed_ms >= a.detected_ms && a.detected_ms >= 0, "times run backwards");
+}
+
+void simulator::carry_out(const set_deadline& a) {
+  const std::uint64_t epoch = epoch_;
+  after(a.at - now_, [this, a, epoch] {
+    if (epoch == epoch_) feed(deadline_passed{a.token});
+  });
+}
+
+void simulator::carry_out(const await_final_checkpoint& a) {
+  const bool committed = !(result_.faults > 0 && dice_.chance(10));
+  if (committed) checkpoints_.push_back(a.iteration.value());
+  post(final_checkpoint_settled{a.iteration, committed, committed ? "" : "no space"});
+}
+
+void simulator::carry_out(const end_run& a) {
+  end_ = a;
+  result_.outcome = a.outcome;
+  result_.error = a.error;
+  require(a.outcome != run_outcome::failed || !a.error.empty(), "failed without saying why");
+  if (a.outcome != run_outcome::completed) return;
+  require(a.last.has_value(), "completed without a word of the workers");
+  require(a.last->iteration.value() == policy_.total_iterations, "completed before the end");
+}
+
+}  // namespace ftrt::recovery::sim

@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <iostream>
+#include <tests/actors/recovery/simulator.hpp>
+
+namespace ftrt::recovery::sim {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+std::uint64_t dice::next() {
+  state_ += 0x9e3779b97f4a7c15u;
+  std::uint64_t x = state_;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+namespace {
+
+policy draw_policy(dice& d) {
+  policy p;
+  p.world_size = static_cast<std::uint32_t>(1 + d.below(5));
+  p.total_iterations = 3 + d.below(8);
+  p.max_restarts = 60;
+  p.window = std::chrono::seconds(100);
+  p.max_failures_without_progress = 6;
+  p.backoff_initial = milliseconds(5);
+  p.backoff_max = milliseconds(40);
+  p.backoff_seed = d.next();
+  p.start_timeout = milliseconds(500);
+  p.park_timeout = milliseconds(200);
+  p.join_timeout = milliseconds(500);
+  p.stop_timeout = milliseconds(5000);
+  p.checkpoint_timeout = milliseconds(300);
+  p.verdict_timeout = milliseconds(100);
+  return p;
+}
+
+}  // namespace
+
+simulator::simulator(std::uint64_t seed, bool trace)
+    : dice_(seed), seed_(seed), trace_(trace), policy_(draw_policy(dice_)), machine_(policy_) {
+  ranks_.resize(policy_.world_size);
+  const std::uint64_t faults = dice_.below(7);
+  const std::uint64_t spread = dice_.chance(80) ? 15 + 8 * policy_.world_size : 200;
+  for (std::uint64_t i = 0; i < faults; ++i) fault_steps_.push_back(1 + dice_.below(spread));
+}
+
+void simulator::require(bool law, const std::string& text) const {
+  if (law) return;
+  throw law_broken{"seed " + std::to_string(seed_) + ": " + text + "; " +
+                   describe(machine_.current())};
+}
+
+result simulator::run() {
+  feed(begin{});
+  while (!end_) {
+    require(!queue_.empty(), "nothing will ever happen again");
+    require(result_.steps < 20000, "no end in sight");
+    const entry next = queue_.top();
+    queue_.pop();
+    now_ = std::max(now_, next.at);
+    next.what();
+  }
+  if (result_.faults == 0) {
+    require(result_.recoveries == 0 && result_.rollbacks == 0, "recovered from nothing");
+    require(end_->outcome == run_outcome::completed, "failed without a fault: " + end_->error);
+  }
+  return result_;
+}
+
+void simulator::after(nanoseconds delay, std::function<void()> what) {
+  queue_.push({now_ + delay, ++sequence_, std::move(what)});
+}
+
+// Mostly quick, now and then later than every deadline.
+nanoseconds simulator::latency() {
+  if (result_.faults > 0 && dice_.below(400) == 0) return milliseconds(800);
+  return std::chrono::microseconds(50 + dice_.below(4000));
+}
+
+void simulator::feed(const input& in) {
+  if (end_) return;
+  ++result_.steps;
+  const std::vector<action> actions = machine_.step(in, now_);
+  if (trace_) {
+    std::cerr << now_.count() / 1000 << "us " << describe(in) << " -> " << machine_.reason() << '\n'
+              << "    " << describe(machine_.current()) << '\n';
+    for (const action& a : actions) std::cerr << "    * " << describe(a) << '\n';
+  }
+  require(!machine_.reason().empty(), "no reason given");
+  for (const action& a : actions) {
+    require(!end_, "an action after the end");
+    std::visit([this](const auto& each) { carry_out(each); }, a);
+  }
+  inject_faults();
+}
+
+void simulator::post(input in, std::optional<time_point> when) {
+  const time_point at = when ? *when : now_ + latency();
+  const std::uint64_t epoch = epoch_;
+  const int copies = result_.faults > 0 && dice_.below(30) == 0 ? 2 : 1;
+  for (int i = 0; i < copies; ++i)
+    after(at - now_ + (i == 0 ? nanoseconds{0} : latency()), [this, in, epoch] {
+      if (epoch == epoch_) feed(in);
+    });
+}
+
+// One socket: what a worker says arrives in the order in which it was said.
+void simulator::from_worker(worker& w, input in) {
+  const time_point at = std::max(now_ + latency(), w.last_sent + nanoseconds(1));
+  w.last_sent = at;
+  post(std::move(in), at);
+}
+
+// ---- faults ------------------------------------------------------------------------------------
+
+void simulator::inject_faults() {
+  if (end_) return;
+  const auto due = std::ranges::count(fault_steps_, result_.steps);
+  for (int i = 0; i < due; ++i) {
+    ++result_.faults;
+    after(std::chrono::microseconds(dice_.below(2000)), [this] { one_fault(); });
+  }
+}
+
+void simulator::one_fault() {
+  if (end_) return;
+  worker* w = nullptr;
+  auto& incarnations = ranks_[dice_.below(ranks_.size())];
+  if (!incarnations.empty()) w = &incarnations.back();
+  const std::uint64_t kind = dice_.below(20);
+  const bool up = w != nullptr && w->alive;
+  if (kind < 8 && up) return die(*w, "killed by signal 9");
+  if (kind < 10) {
+    for (auto& all : ranks_)
+      if (!all.empty() && all.back().alive && (kind == 8 || dice_.chance(50)))
+        die(all.back(), "killed with others");
+  } else if (kind < 12 && up) {
+    w->deaf = true;  // the watch over progress finds out
+    const incarnation_id who = w->incarnation;
+    const rank_id rank = w->rank;
+    after(milliseconds(300), [this, rank, who] {
+      if (newest(rank).incarnation == who) die(newest(rank), "hung");
+    });
+  } else if (kind < 13 && up && w->has_state) {
+    w->damaged = any_damage_ = true;
+  } else if (kind < 15) {
+    post(stop_requested{"somebody asked"});
+    stop_asked_ = true;
+  } else if (kind < 17) {
+    replace_supervisor();
+  } else if (kind < 18 && up) {
+    w->threw = true;
+    if (w->phase == protocol::worker_phase::training && !w->failure) fail_program(*w);
+  } else if (kind < 19 && up) {
+    post(peers_reported_lost{w->generation, {w->rank, rank_id{77}}});
+  } else if (up) {
+    say_hello(*w);  // its trainer was replaced
+  }
+}
+
+void simulator::die(worker& w, const std::string& cause) {
+  if (!w.alive) return;
+  w.alive = false;
+  ++result_.kills;
+  report_loss(w, cause);
+}
+
+void simulator::report_loss(const worker& w, const std::string& cause) {
+  const bool applying = w.decided && w.prepared > w.committed && dice_.chance(50);
+  post(worker_lost{w.rank, w.incarnation, cause, "", w.committed, applying, now_});
+}
+
+// What the host table keeps: who was forked. Orders and timers of the old supervisor die with it.
+void simulator::replace_supervisor() {
+  ++epoch_;
+  machine_ = machine(policy_);
+  take_over over;
+  over.branch = branch_;
+  over.branch_since = branch_since_;
+  over.last_generation = generation_id{result_.generations};
+  over.last_committed = iteration_id{history_};
+  for (auto& all : ranks_) {
+    while (!all.empty() && !all.back().forked) all.pop_back();
+    over.incarnations.push_back(all.empty() ? incarnation_id{} : all.back().incarnation);
+  }
+  std::vector<worker> dead;
+  for (const auto& all : ranks_)
+    if (!all.empty() && !all.back().alive) dead.push_back(all.back());
+  feed(over);
+  for (const worker& w : dead) report_loss(w, "found dead");
+  if (stop_asked_) post(stop_requested{"asked again"});
+}
+
+}  // namespace ftrt::recovery::sim
