@@ -96,6 +96,11 @@ class generator_guard {
 
 }  // namespace
 
+void use_one_thread() {
+  at::set_num_threads(1);
+  at::init_num_threads();
+}
+
 aligned_memory::aligned_memory(std::size_t size_bytes)
     : memory_(static_cast<std::byte*>(std::aligned_alloc(
           tensor_alignment_bytes,
@@ -114,7 +119,7 @@ training_program::training_program(std::unique_ptr<impl> parts) : impl_(std::mov
 training_program::~training_program() = default;
 
 checked<std::unique_ptr<training_program>> training_program::create(const scenario& values) {
-  at::init_num_threads();
+  use_one_thread();
   auto p = std::make_unique<impl>();
   p->values = values;
   p->format = data::format_of(values);
@@ -156,7 +161,7 @@ std::uint64_t training_program::total_iterations() const {
 }
 
 void training_program::warm_up() {
-  at::init_num_threads();
+  use_one_thread();
   auto& p = *impl_;
   const generator_guard generator;
   const aligned_memory arena{p.map.layout.arena_bytes};

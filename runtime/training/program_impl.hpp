@@ -28,6 +28,10 @@ class aligned_memory {
   std::size_t size_ = 0;
 };
 
+// Binds ATen, OpenMP and MKL to the calling thread. OMP_NUM_THREADS=1 before exec does the same for
+// threads that nobody thought of; results and fork() depend on it, so it is not left to chance.
+void use_one_thread();
+
 struct training_program::impl {
   scenario values;
   data::data_splits data;

@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 #include <time.h>
 
 #include <runtime/training/trainer_impl.hpp>
@@ -22,7 +21,7 @@ trainer::impl::impl(training_program& owner, worker_memory memories, rank_id fir
       progress(memory.progress),
       snapshots(memory.snapshots, program.map.layout.arena_bytes),
       state(program.map, memory.state.data()) {
-  at::init_num_threads();
+  use_one_thread();
   FTRT_ASSERT(memory.state.size() >= program.map.layout.arena_bytes);
   FTRT_ASSERT(memory.bucket.size() >= program.map.bucket_bytes);
   program.bind(memory.state.data(), memory.bucket.data());

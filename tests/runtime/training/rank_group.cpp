@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 #include <runtime/communicator/shm_communicator.hpp>
+#include <runtime/data/random.hpp>
 #include <storage/checkpoint.hpp>
 #include <thread>
 
@@ -78,14 +80,15 @@ class revoker {
       : thread_([this, aborts] {
           std::uint64_t generation = 0;
           while (::read(aborts, &generation, sizeof generation) == sizeof generation) {
-            const std::lock_guard lock(mutex_);
-            revoked_ = std::max(revoked_, generation);
-            if (current_ != nullptr && current_->generation().value() <= revoked_) {
-              current_->abort();
-            }
+            revoke(generation);
           }
         }) {
     thread_.detach();
+  }
+  void revoke(std::uint64_t generation) {
+    const std::lock_guard lock(mutex_);
+    revoked_ = std::max(revoked_, generation);
+    if (current_ != nullptr && current_->generation().value() <= revoked_) current_->abort();
   }
   void watch(communicator* comm) {
     const std::lock_guard lock(mutex_);
@@ -141,6 +144,11 @@ void rank_group::be_child(std::uint32_t rank, int commands, int aborts) {
       return say(r);
     }
     std::shared_ptr<communicator> comm = std::move(*made);
+    if (const auto plan = sabotage_ ? sabotage_(order.generation) : std::nullopt;
+        plan && (plan->ranks >> rank & 1U) != 0) {
+      comm = std::make_shared<saboteur>(
+          comm, *plan, [&control, generation = order.generation] { control.revoke(generation); });
+    }
     control.watch(comm.get());
     storage::shared_memory source;
     if (order.role == state_role::receive) {
@@ -251,24 +259,26 @@ rank_group::~rank_group() {
   for (auto& m : members_) lose(m);
 }
 
-void rank_group::faults(std::uint64_t seed, int count, std::chrono::microseconds mean, fault kind) {
-  random_.seed(seed);
-  faults_left_ = count;
-  mean_ = mean;
-  kind_ = kind;
+void rank_group::faults(std::uint64_t seed, int count, fault kind) {
+  const auto ranks = world_size_;
+  sabotage_ = [=](std::uint64_t generation) -> std::optional<sabotage> {
+    if (generation > static_cast<std::uint64_t>(count)) return {};
+    data::counter_random random{data::hash_of(seed, generation)};
+    auto what = kind;
+    if (what == fault::any) {
+      what = std::array{fault::abort, fault::kill_one, fault::kill_all}[random.below(3)];
+    }
+    sabotage plan;
+    plan.ranks = what == fault::kill_all ? ~0U : 1U << random.below(ranks);
+    plan.exchange = 1 + random.below(12);
+    plan.how = what == fault::abort ? sabotage::mode::abort_later : sabotage::mode::die_later;
+    plan.delay = std::chrono::microseconds(random.below(1500));
+    return plan;
+  };
 }
 
 void rank_group::spawn(std::uint32_t rank) {
   auto& m = members_[rank];
-  m = member{std::make_unique<worker_memories>(program_),
-             -1,
-             -1,
-             -1,
-             false,
-             0,
-             0,
-             false,
-             m.incarnation + 1};
   int channel[2];
   int aborts[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0 ||
@@ -416,6 +426,19 @@ void rank_group::assign_roles(std::vector<command>& orders) {
 }
 
 void rank_group::begin_generation() {
+  // All memories first: a child needs to know of every rank.
+  for (auto& m : members_) {
+    if (m.alive()) continue;
+    m = member{std::make_unique<worker_memories>(program_),
+               -1,
+               -1,
+               -1,
+               false,
+               0,
+               0,
+               false,
+               m.incarnation + 1};
+  }
   for (std::uint32_t r = 0; r < world_size_; ++r) {
     if (!members_[r].alive()) spawn(r);
   }
@@ -443,38 +466,14 @@ bool rank_group::join_all() {
   return true;
 }
 
-void rank_group::inject() {
-  --faults_left_;
-  const auto pick = [this](std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); };
-  auto kind = kind_;
-  if (kind == fault::any)
-    kind = std::array{fault::abort, fault::kill_one, fault::kill_all}[pick(3)];
-  if (kind == fault::abort) {
-    static_cast<void>(
-        ::send(members_[pick(world_size_)].aborts, &generation_, sizeof generation_, MSG_NOSIGNAL));
-  } else if (kind == fault::kill_one) {
-    ::kill(members_[pick(world_size_)].pid, SIGKILL);
-  } else {
-    for (const auto& m : members_) ::kill(m.pid, SIGKILL);
-  }
-}
-
 // True: all ranks finished with one digest. False: something was lost.
 bool rank_group::train_all() {
   for (auto& m : members_) send(m, {command::kind::train, generation_, {}, 0, 0});
   std::string digest;
   for (std::uint32_t waiting = world_size_; waiting > 0;) {
-    const bool armed = faults_left_ > 0;
-    const auto wait = armed ? std::chrono::microseconds(
-                                  random_() % (2 * static_cast<std::uint64_t>(mean_.count()) + 1))
-                            : std::chrono::microseconds{patience};
     report got;
-    const auto from = next_message(steady::now() + wait, got);
-    if (!from) {
-      if (!armed) give_up("training does not end");
-      inject();
-      continue;
-    }
+    const auto from = next_message(steady::now() + patience, got);
+    if (!from) give_up("training does not end");
     if (got.what != report::kind::finished) return false;
     if (!digest.empty() && digest != got.text) give_up("ranks end with different weights");
     digest = got.text;

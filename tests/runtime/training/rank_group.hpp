@@ -7,11 +7,11 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "rig.hpp"
+#include "saboteur.hpp"
 
 namespace ftrt::testing {
 
@@ -20,7 +20,7 @@ namespace ftrt::testing {
 // the rules of DESIGN.md. Whatever happens, no child outlives the object.
 //
 //   rank_group group{*program, 2, folder};
-//   group.faults(seed, 6, 5ms, fault::kill_one);
+//   group.faults(seed, 6, fault::kill_one);
 //   protocol::finished report = group.run();   // throws where the run does not end well
 class rank_group {
  public:
@@ -33,8 +33,13 @@ class rank_group {
   rank_group(const rank_group&) = delete;
   rank_group& operator=(const rank_group&) = delete;
 
-  // So many faults, each a random time of up to 2 x `mean` after training began or the last fault.
-  void faults(std::uint64_t seed, int count, std::chrono::microseconds mean, fault kind);
+  // One fault in each of the first `count` generations, each at a random moment of its first dozen
+  // iterations.
+  void faults(std::uint64_t seed, int count, fault kind);
+  // Faults at exact places: called with each generation.
+  void sabotages(std::function<std::optional<sabotage>(std::uint64_t generation)> plan) {
+    sabotage_ = std::move(plan);
+  }
 
   // Trains to the end; all ranks must end with one digest.
   protocol::finished run();
@@ -57,7 +62,6 @@ class rank_group {
   bool join_all();
   bool train_all();
   void revoke_all();
-  void inject();
   // The next message of any living rank; empty at the deadline. A rank that has ended is lost.
   std::optional<std::uint32_t> next_message(std::chrono::steady_clock::time_point deadline,
                                             report& into);
@@ -72,10 +76,7 @@ class rank_group {
   std::uint64_t generation_ = 0;
   std::optional<std::uint64_t> saved_iteration_;
   std::map<std::uint64_t, std::map<std::uint32_t, std::vector<std::byte>>> parts_;
-  std::mt19937_64 random_;
-  int faults_left_ = 0;
-  std::chrono::microseconds mean_{0};
-  fault kind_ = fault::abort;
+  std::function<std::optional<sabotage>(std::uint64_t)> sabotage_;
   int applied_prepared_ = 0;
   int rollbacks_ = 0;
   int received_ = 0;
