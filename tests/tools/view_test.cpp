@@ -42,11 +42,24 @@ event killed() {
 }
 
 TEST(progress_view, a_line_tells_iteration_loss_speed_generation_and_ranks_alive) {
-  EXPECT_EQ(progress_line(at(7)),
+  EXPECT_EQ(progress_line(at(7), line_length::whole),
             "iteration 7/2345  loss 0.25  31.2k samples/s  ETA 12.0 s  generation 3  ranks 1/2");
   auto evaluated = at(7);
   evaluated.test_accuracy = 0.975;
-  EXPECT_THAT(progress_line(evaluated), HasSubstr("accuracy 97.50 %"));
+  EXPECT_THAT(progress_line(evaluated, line_length::whole), HasSubstr("accuracy 97.50 %"));
+}
+
+TEST(progress_view, the_brief_line_fits_a_narrow_terminal) {
+  auto moment = at(1'234'567);
+  moment.total_iterations = 2'345'678;
+  moment.train_loss = 0.0001234;
+  moment.test_accuracy = 0.975;
+  moment.eta_seconds = 36'000;
+  const std::string line = progress_line(moment, line_length::brief);
+  EXPECT_LT(line.size(), 96u) << line;
+  moment = at(2345);
+  moment.test_accuracy = 0.975;
+  EXPECT_LT(progress_line(moment, line_length::brief).size(), 80u);
 }
 
 TEST(progress_view, an_event_is_one_line_whatever_is_in_its_text) {
@@ -82,8 +95,8 @@ TEST(progress_view, on_a_terminal_the_line_is_rewritten_and_events_scroll_above_
   const std::string text = file.text();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   const auto event_at = text.find("worker_lost");
-  EXPECT_LT(text.find("iteration 1/"), event_at);
-  EXPECT_NE(text.find("iteration 1/", event_at), std::string::npos) << "drawn again below it";
+  EXPECT_LT(text.find("1/2345"), event_at);
+  EXPECT_NE(text.find("1/2345", event_at), std::string::npos) << "drawn again below it";
   EXPECT_TRUE(text.ends_with("\r\033[K"));
 }
 

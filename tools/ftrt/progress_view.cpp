@@ -19,16 +19,19 @@ std::string place_of(const event& happened) {
 
 }  // namespace
 
-std::string progress_line(const progress& moment) {
-  std::string line = "iteration " + std::to_string(moment.iteration) + '/' +
+std::string progress_line(const progress& moment, line_length length) {
+  const bool brief = length == line_length::brief;
+  const auto word = [brief](const char* whole, const char* cut) { return brief ? cut : whole; };
+  std::string line = word("iteration ", "") + std::to_string(moment.iteration) + '/' +
                      std::to_string(moment.total_iterations) + "  loss " +
                      format_number(moment.train_loss, 4);
   if (std::isfinite(moment.test_accuracy)) {
-    line += "  accuracy " + format_percent(moment.test_accuracy);
+    line += word("  accuracy ", "  acc ") + format_percent(moment.test_accuracy);
   }
-  line += "  " + format_rate(moment.samples_per_second) + "  ETA " +
-          format_seconds(moment.eta_seconds) + "  generation " + std::to_string(moment.generation) +
-          "  ranks " + std::to_string(moment.ranks_alive) + '/' + std::to_string(moment.world_size);
+  line += "  " + format_rate(moment.samples_per_second, word(" samples/s", "/s")) + "  ETA " +
+          format_seconds(moment.eta_seconds) + word("  generation ", "  gen ") +
+          std::to_string(moment.generation) + "  ranks " + std::to_string(moment.ranks_alive) +
+          '/' + std::to_string(moment.world_size);
   return line;
 }
 
@@ -44,13 +47,15 @@ std::string event_line(const event& happened) {
 void progress_view::redraw() {
   // One column stays free: some terminals wrap when the last one is filled.
   const auto columns = static_cast<std::size_t>(out_.columns());
-  out_.write(std::string(erase_line) + std::string(clipped(line_, columns > 1 ? columns - 1 : 1)));
+  const auto& line = display_width(line_) < columns ? line_ : brief_;
+  out_.write(std::string(erase_line) + std::string(clipped(line, columns > 1 ? columns - 1 : 1)));
   shown_ = line_;
 }
 
 void progress_view::show(const progress& moment, clock::time_point now) {
   if (style_ == style::quiet) return;
-  line_ = progress_line(moment);
+  line_ = progress_line(moment, line_length::whole);
+  brief_ = progress_line(moment, line_length::brief);
   if (line_ == shown_) return;
   if (style_ == style::terminal) {
     redraw();

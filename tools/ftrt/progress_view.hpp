@@ -11,8 +11,10 @@
 
 namespace ftrt::cli {
 
-// One line that tells where a run stands.
-[[nodiscard]] std::string progress_line(const progress& moment);
+enum class line_length : std::uint8_t { whole, brief };
+
+// One line that tells where a run stands; the brief one fits 80 columns.
+[[nodiscard]] std::string progress_line(const progress& moment, line_length length);
 // One line that tells what happened.
 [[nodiscard]] std::string event_line(const event& happened);
 
@@ -40,6 +42,7 @@ class progress_view {
   output& out_;
   style style_;
   std::string line_;   // the newest progress
+  std::string brief_;  // the same for a narrow terminal
   std::string shown_;  // the one on the screen
   clock::time_point shown_at_{};
 };

@@ -124,10 +124,13 @@ std::string format_milliseconds(double ms) {
   return format_seconds(ms / 1000);
 }
 
-std::string format_rate(double samples_per_second) {
-  if (!std::isfinite(samples_per_second)) return "- samples/s";
-  if (samples_per_second < 10'000) return formatted("%.0f samples/s", samples_per_second);
-  return formatted("%.1fk samples/s", samples_per_second / 1000);
+std::string format_rate(double per_second, std::string_view unit) {
+  std::string text = "-";
+  if (std::isfinite(per_second)) {
+    text =
+        per_second < 10'000 ? formatted("%.0f", per_second) : formatted("%.1fk", per_second / 1000);
+  }
+  return text.append(unit);
 }
 
 std::string format_percent(double fraction) {

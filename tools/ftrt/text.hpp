@@ -19,10 +19,11 @@ namespace ftrt::cli {
 // At most `columns` characters of it.
 [[nodiscard]] std::string_view clipped(std::string_view text, std::size_t columns);
 
-[[nodiscard]] std::string format_bytes(std::uint64_t bytes);        // "1.2 MiB"
-[[nodiscard]] std::string format_seconds(double seconds);           // "4.2 s", "3:07", "1:02:03"
-[[nodiscard]] std::string format_milliseconds(double ms);           // "0.41 ms", "1.3 s"
-[[nodiscard]] std::string format_rate(double samples_per_second);   // "31.2k samples/s"
+[[nodiscard]] std::string format_bytes(std::uint64_t bytes);  // "1.2 MiB"
+[[nodiscard]] std::string format_seconds(double seconds);     // "4.2 s", "3:07", "1:02:03"
+[[nodiscard]] std::string format_milliseconds(double ms);     // "0.41 ms", "1.3 s"
+[[nodiscard]] std::string format_rate(double per_second,
+                                      std::string_view unit = " samples/s");  // "31.2k samples/s"
 [[nodiscard]] std::string format_percent(double fraction);          // "97.83 %", "-" for NaN
 [[nodiscard]] std::string format_number(double value, int digits);  // "-" for NaN
 
