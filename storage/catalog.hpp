@@ -91,7 +91,7 @@ class catalog {
 
  private:
   struct impl;
-  explicit catalog(std::unique_ptr<impl> impl);
+  explicit catalog(std::unique_ptr<impl> opened);
   std::unique_ptr<impl> impl_;
 };
 

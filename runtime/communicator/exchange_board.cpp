@@ -8,20 +8,22 @@
 namespace ftrt::shm {
 namespace {
 
+// Release and acquire on each word: who reads a word of a later exchange also sees that the stamp
+// has gone.
 using word_buffer = std::array<std::uint64_t, communicator::max_word_bytes / 8>;
 
 void write_words(exchange_slot& slot, std::span<const std::byte> bytes) {
   word_buffer buffer{};
   std::memcpy(buffer.data(), bytes.data(), bytes.size());
   for (std::size_t i = 0; i < buffer.size(); ++i) {
-    slot.words[i].store(buffer[i], std::memory_order_relaxed);
+    slot.words[i].store(buffer[i], std::memory_order_release);
   }
 }
 
 void read_words(const exchange_slot& slot, std::span<std::byte> bytes) {
   word_buffer buffer{};
   for (std::size_t i = 0; i < buffer.size(); ++i) {
-    buffer[i] = slot.words[i].load(std::memory_order_relaxed);
+    buffer[i] = slot.words[i].load(std::memory_order_acquire);
   }
   std::memcpy(bytes.data(), buffer.data(), bytes.size());
 }
@@ -80,7 +82,6 @@ bool exchange_board::exchanged(std::uint64_t key, std::span<std::byte> all) cons
     const exchange_slot* slot = find(peers_.area(rank), key + 1);
     if (slot == nullptr || slot->size_bytes.load(std::memory_order_relaxed) != size) return false;
     read_words(*slot, all.subspan(rank * size, size));
-    std::atomic_thread_fence(std::memory_order_acquire);
     // Reused meanwhile: the key was older than the board remembers.
     if (slot->stamp.load(std::memory_order_relaxed) != key + 1) return false;
   }

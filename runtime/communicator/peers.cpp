@@ -45,6 +45,21 @@ bool agree(std::atomic<T>& word, T value) {
   return word.compare_exchange_strong(found, value) || found == value;
 }
 
+// Adds the lock of a peer to what wakes a sleeper; answers how many words that made. The lock of
+// one that has not come is 0 and is not read: the kernel compares it, and wakes by its address.
+std::size_t watch_lock(const rank_area& peer, awaited_word& word) {
+  switch (peer.state.load(std::memory_order_acquire)) {
+    case standing::absent:
+      word = {&peer.lock.word(), 0};
+      return 1;
+    case standing::seated:
+      word = {&peer.lock.word(), peer.lock.word().load(std::memory_order_acquire)};
+      return 1;
+    default:
+      return 0;
+  }
+}
+
 class counted_sleeper {
  public:
   explicit counted_sleeper(std::atomic<std::uint32_t>& sleepers) : sleepers_(sleepers) {
@@ -73,11 +88,12 @@ result<peers> peers::take_seat(sync_block block, generation_id generation, rank_
   }
   rank_area& area = block.area(rank.value());
   standing expected = standing::absent;
-  if (!area.state.compare_exchange_strong(expected, standing::attached)) {
+  if (!area.state.compare_exchange_strong(expected, standing::arriving)) {
     return fail(error_code::busy, "rank " + std::to_string(rank.value()) +
                                       " has already joined this generation, each may only once");
   }
   if (auto taken = take(area.lock); !taken) return tl::unexpected(taken.error());
+  area.state.store(standing::seated, std::memory_order_release);
   return peers{block, rank.value(), timeout};
 }
 
@@ -164,9 +180,7 @@ peers::look peers::sleep_once(std::uint32_t peer, const std::atomic<std::uint64_
   words[used++] = {&area(peer).event, area(peer).event.load()};
   words[used++] = {&block_.header().ended, 0};
   for (std::uint32_t other = 0; other < world_size(); ++other) {
-    if (other == rank_) continue;
-    const std::atomic<std::uint32_t>& word = area(other).lock.word();
-    words[used++] = {&word, word.load(std::memory_order_acquire)};
+    if (other != rank_) used += watch_lock(area(other), words[used]);
   }
   // After the words were read: what changes from here on fails the sleep or wakes it.
   if (look now = look_at(peer, counter, value); now != look::waiting) return now;
@@ -216,7 +230,8 @@ void peers::end(std::uint32_t reason) const noexcept {
 std::uint64_t peers::dead() const {
   std::uint64_t ranks = 0;
   for (std::uint32_t rank = 0; rank < world_size(); ++rank) {
-    if (area(rank).lock.owner_died()) ranks |= std::uint64_t{1} << rank;
+    const bool seated = area(rank).state.load(std::memory_order_acquire) == standing::seated;
+    if (seated && area(rank).lock.owner_died()) ranks |= std::uint64_t{1} << rank;
   }
   return ranks;
 }

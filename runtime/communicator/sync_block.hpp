@@ -29,7 +29,8 @@ inline constexpr std::size_t message_slot_bytes = 32 * 1024;
 inline constexpr std::size_t broadcast_slot_bytes = 64 * 1024;
 inline constexpr std::size_t exchange_slots = 4;
 
-enum class standing : std::uint32_t { absent = 0, attached, left };
+// The lock of a rank may be read once the rank is seated, not while it is being made.
+enum class standing : std::uint32_t { absent = 0, arriving, seated, left };
 
 // Bits of block_header::ended.
 inline constexpr std::uint32_t ended_by_abort = 1;

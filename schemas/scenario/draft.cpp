@@ -23,6 +23,11 @@ void draft::set(const key_spec& key, const toml::node& node, const place& where,
 }
 
 void draft::complain(std::string key, const place& where, complaint what) {
+  if (full()) return;
+  if (faults_.size() == most_faults) {
+    faults_.push_back({name_, 0, {}, "fewer faults", "more than 500; the rest is not shown", {}});
+    return;
+  }
   faults_.push_back({where.file, where.line, std::move(key), std::move(what.expected),
                      std::move(what.found), std::move(what.hint)});
 }

@@ -54,8 +54,12 @@ class draft {
   // All complaints: by line, those of overrides last.
   [[nodiscard]] std::vector<diagnostic> take_faults();
   [[nodiscard]] bool flawless() const { return faults_.empty(); }
+  // So many complaints that nobody reads on: further ones are dropped, and guessing is a waste.
+  [[nodiscard]] bool full() const { return faults_.size() > most_faults; }
 
  private:
+  static constexpr std::size_t most_faults = 500;
+
   std::string name_;
   std::map<std::string, place> given_;
   std::map<std::string, place> tables_;

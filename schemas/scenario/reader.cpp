@@ -20,6 +20,7 @@ std::string header(std::string_view table) {
 }
 
 void unknown_key(draft& to, std::string_view table, std::size_t entry, const toml::key& key) {
+  if (to.full()) return;
   std::string name{table};
   if (table == chaos_table) name += "[" + std::to_string(entry) + "]";
   const auto shown = show(key.str());
@@ -60,6 +61,7 @@ void read_chaos(draft& to, const toml::key& key, const toml::node& node) {
 }
 
 void read_item(draft& to, const toml::key& key, const toml::node& node) {
+  if (to.full()) return;
   const auto name = std::string{key.str()};
   const auto where = place_of(to, key.source());
   const auto shown = show(name);

@@ -240,6 +240,15 @@ TEST(scenario_refusal, an_enormous_text_is_refused_unread) {
               ElementsAre("a.toml: expected a scenario of at most 1 MiB, found a larger one"));
 }
 
+TEST(scenario_refusal, hopelessly_many_faults_are_cut_short) {
+  std::string text = "[train]\n";
+  for (int i = 0; i < 60000; ++i) text += "key_" + std::to_string(i) + " = 1\n";
+  const auto lines = faults(text);
+  ASSERT_EQ(lines.size(), 501u);
+  EXPECT_EQ(lines.back(),
+            "a.toml: expected fewer faults, found more than 500; the rest is not shown");
+}
+
 TEST(scenario_refusal, a_data_path_below_a_folder_that_is_no_utf8_is_refused) {
   const auto outcome = parse_scenario("[model]\nlayers = [784, 10]\n[data]\npath = \"mnist\"\n",
                                       "a.toml", "/home/\xff");
