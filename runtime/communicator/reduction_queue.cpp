@@ -70,6 +70,8 @@ result<void> reduction_queue::begin(entry next) {
   }
   if (next.region.count != 0) undrained_.push_back(next.region);
   in_flight_.push_back(next);
+  peers_.mine().headings[posted_ % remembered_regions].store(heading_of(posted_, next),
+                                                             std::memory_order_relaxed);
   peers_.publish(peers_.mine().posted, posted_);
   return execute_ready(false);
 }
@@ -91,6 +93,7 @@ result<void> reduction_queue::execute_ready(bool wait) {
     if (!wait && !all_posted(number)) return {};
     if (auto posted = await_all(&rank_area::posted, number); !posted) return posted;
     const entry next = in_flight_.front();
+    if (auto same = check_headings(number, next); !same) return same;
     if (auto executed = execute(next); !executed) return executed;
     in_flight_.pop_front();
     executed_ = number;
@@ -105,6 +108,35 @@ bool reduction_queue::all_posted(std::uint64_t number) const {
     if (peers_.area(rank).posted.load(std::memory_order_acquire) < number) return false;
   }
   return true;
+}
+
+// The number above, a hash below.
+std::uint64_t reduction_queue::heading_of(std::uint64_t number, const entry& of) {
+  std::uint64_t hash = 0;
+  for (std::uint64_t part :
+       {std::uint64_t(of.what), std::uint64_t(of.op), std::uint64_t(of.region.type),
+        of.region.offset_bytes, of.region.count}) {
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 29;
+  }
+  return number << 32 | (hash & 0xffffffff);
+}
+
+result<void> reduction_queue::check_headings(std::uint64_t number, const entry& mine) {
+  const std::uint64_t expected = heading_of(number, mine);
+  for (std::uint32_t rank = 0; rank < peers_.world_size(); ++rank) {
+    const std::uint64_t found =
+        peers_.area(rank).headings[number % remembered_regions].load(std::memory_order_relaxed);
+    // A rank that is far ahead has written a later one there: it has not got this one wrong.
+    if (found == expected || found >> 32 != expected >> 32) continue;
+    return peers_.end_with(
+        {error_code::invalid_argument,
+         "rank " + std::to_string(rank) + " called another collective than rank " +
+             std::to_string(peers_.rank()) + " as number " + std::to_string(number) +
+             "; all ranks must call the same ones in the same order",
+         std::to_string(rank)});
+  }
+  return {};
 }
 
 result<void> reduction_queue::await_all(const std::atomic<std::uint64_t> rank_area::*counter,

@@ -25,6 +25,9 @@ namespace ftrt::shm {
 // between two drains). A set is reused two batches on, when all ranks have posted in the batch
 // between, hence left the one before.
 //
+// With each number stands a heading, a hash of what the region is. Ranks that call different
+// collectives under one number are told so (invalid_argument) instead of getting wrong sums.
+//
 // Owned by the communicator, on its thread.
 class reduction_queue {
  public:
@@ -58,6 +61,8 @@ class reduction_queue {
   [[nodiscard]] result<void> await_all(const std::atomic<std::uint64_t> rank_area::*counter,
                                        std::uint64_t value);
   [[nodiscard]] bool all_posted(std::uint64_t number) const;
+  [[nodiscard]] result<void> check_headings(std::uint64_t number, const entry& mine);
+  [[nodiscard]] static std::uint64_t heading_of(std::uint64_t number, const entry& of);
 
   [[nodiscard]] result<void> execute(const entry& next);
   void reduce_short(const entry& next);

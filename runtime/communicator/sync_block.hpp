@@ -24,6 +24,9 @@ inline constexpr std::size_t line_bytes = 128;       // two lines: the prefetche
 inline constexpr std::size_t short_region_bytes = 16 * 1024;
 inline constexpr std::size_t short_regions_in_flight = 4;
 
+// Of the last regions that were posted, what they are; see reduction_queue.hpp.
+inline constexpr std::size_t remembered_regions = 64;
+
 inline constexpr std::size_t message_slots = 4;
 inline constexpr std::size_t message_slot_bytes = 32 * 1024;
 inline constexpr std::size_t broadcast_slot_bytes = 64 * 1024;
@@ -61,6 +64,7 @@ struct alignas(line_bytes) rank_area {
   alignas(line_bytes) std::atomic<std::uint64_t> exchanges;  // contributed
   std::atomic<std::uint64_t> broadcasts_posted;              // chunks, of all roots
   std::atomic<std::uint64_t> broadcasts_taken;
+  alignas(line_bytes) std::array<std::atomic<std::uint64_t>, remembered_regions> headings;
   alignas(line_bytes) std::array<exchange_slot, exchange_slots> exchanged;
   alignas(4096) std::byte shorts[2][short_regions_in_flight][short_region_bytes];
   std::byte broadcast[message_slots][broadcast_slot_bytes];

@@ -113,7 +113,7 @@ TEST(peer_loss, of_a_thread_is_seen_by_other_threads) {
                ? ""
                : "the dead thread was not reported";
   });
-  static std::vector<communicator*> kept_reachable;
+  static auto& kept_reachable = *new std::vector<communicator*>;
   kept_reachable.insert(kept_reachable.end(), abandoned.begin(), abandoned.end());
 }
 
