@@ -28,7 +28,7 @@ struct checkpoint_row {
   std::uint64_t iteration = 0;
   std::uint32_t branch = 0;
   std::uint64_t generation = 0;
-  std::string state;  // "verified", "committed", "quarantined"
+  std::string state;  // "verified", "committed", "quarantined", "superseded" (behind a rollback)
   std::uint64_t bytes = 0;
   std::uint32_t shards = 0;
   std::int64_t committed_ms = 0;  // Unix time

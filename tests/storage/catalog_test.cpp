@@ -1,3 +1,5 @@
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -218,6 +220,60 @@ TEST_F(catalog_test, C11_quarantined_ones_go_when_their_neighbours_have_gone) {
   ASSERT_TRUE(c.set_state(iteration_id{200}, branch_id{1}, checkpoint_state::quarantined, "x"));
   EXPECT_EQ(iterations(c.prunable(2)), (numbers{}));
   EXPECT_EQ(iterations(c.prunable(1)), (numbers{100, 200}));
+}
+
+struct ledger_range {
+  std::uint64_t first, last;
+  bool voided;
+  bool operator==(const ledger_range&) const = default;
+};
+
+std::vector<ledger_range> ledger_of(const fs::path& file) {
+  SQLite::Database db{file.string(), SQLite::OPEN_READONLY};
+  SQLite::Statement rows{db,
+                         "SELECT first_iteration, last_iteration, voided FROM ledger"
+                         " ORDER BY first_iteration, voided"};
+  std::vector<ledger_range> found;
+  while (rows.executeStep()) {
+    found.push_back({static_cast<std::uint64_t>(rows.getColumn(0).getInt64()),
+                     static_cast<std::uint64_t>(rows.getColumn(1).getInt64()),
+                     rows.getColumn(2).getInt() != 0});
+  }
+  return found;
+}
+
+TEST_F(catalog_test, the_ledger_joins_what_belongs_together_and_counts_no_iteration_twice) {
+  auto c = open();
+  const auto add_range = [&](std::uint64_t generation, std::uint64_t first, std::uint64_t last) {
+    return c.add_ledger(branch_id{1}, generation_id{generation}, iteration_id{first},
+                        iteration_id{last});
+  };
+  ASSERT_TRUE(add_range(1, 1, 10));
+  ASSERT_TRUE(add_range(1, 11, 20));
+  ASSERT_TRUE(add_range(1, 15, 25));  // told again by an actor that took over
+  ASSERT_TRUE(add_range(1, 3, 9));
+  ASSERT_TRUE(add_range(2, 26, 30));
+  EXPECT_EQ(ledger_of(file()), (std::vector<ledger_range>{{1, 25, false}, {26, 30, false}}));
+  EXPECT_EQ(add_range(2, 40, 35).error().code, error_code::invalid_argument);
+}
+
+TEST_F(catalog_test, a_rollback_voids_the_ledger_past_it_to_the_iteration) {
+  auto c = open();
+  ASSERT_TRUE(c.add_ledger(branch_id{1}, generation_id{1}, iteration_id{1}, iteration_id{100}));
+  ASSERT_TRUE(c.add_ledger(branch_id{1}, generation_id{2}, iteration_id{101}, iteration_id{120}));
+  ASSERT_TRUE(c.begin_branch(iteration_id{60}, generation_id{3}, 1));
+  EXPECT_EQ(ledger_of(file()),
+            (std::vector<ledger_range>{{1, 60, false}, {61, 100, true}, {101, 120, true}}));
+  // The old branch's last words come too late; the new one goes on at 61.
+  EXPECT_EQ(c.add_ledger(branch_id{1}, generation_id{2}, iteration_id{121}, iteration_id{125})
+                .error()
+                .code,
+            error_code::stale_generation);
+  ASSERT_TRUE(c.add_ledger(branch_id{2}, generation_id{3}, iteration_id{61}, iteration_id{70}));
+  EXPECT_EQ(ledger_of(file()),
+            (std::vector<ledger_range>{
+                {1, 60, false}, {61, 70, false}, {61, 100, true}, {101, 120, true}}));
+  EXPECT_EQ(c.runs()->size(), 0u);
 }
 
 TEST_F(catalog_test, events_come_back_as_they_went_in_and_in_order) {

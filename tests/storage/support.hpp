@@ -18,11 +18,14 @@
 
 namespace ftrt::storage::testing {
 
-// A folder under the system's temporary one, gone with the object.
+// A folder under the system's temporary one (or `under`, where that exists: in memory, a test that
+// makes thousands of files need not wait for a disk), gone with the object.
 class temporary_directory {
  public:
-  temporary_directory() {
-    auto pattern = (std::filesystem::temp_directory_path() / "ftrt-test-XXXXXX").string();
+  explicit temporary_directory(const std::filesystem::path& under = {}) {
+    const bool usable = !under.empty() && ::access(under.c_str(), W_OK) == 0;
+    const auto parent = usable ? under : std::filesystem::temp_directory_path();
+    auto pattern = (parent / "ftrt-test-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) std::abort();
     path_ = pattern;
   }
