@@ -1,0 +1,97 @@
+#include <actors/control/chaos.hpp>
+#include <actors/control/handlers.hpp>
+#include <actors/host/clock.hpp>
+#include <algorithm>
+#include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <charconv>
+#include <storage/progress.hpp>
+
+namespace ftrt::actors {
+namespace {
+
+constexpr std::chrono::milliseconds interval{1};
+
+struct chaos_state {
+  chaos_actor::pointer self = nullptr;
+  const run_context* context = nullptr;
+  chaos_schedule* schedule = nullptr;
+
+  static constexpr const char* name = "chaos";
+
+  void look() {
+    for (const auto& fault : schedule->due(newest_commit(), host::monotonic_now())) cause(fault);
+    self->delayed_send(self, interval, chaos_tick{});
+  }
+
+  [[nodiscard]] iteration_id newest_commit() const {
+    iteration_id newest;
+    for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
+      const auto worker = context->host->worker(rank_id{rank});
+      if (!worker) continue;
+      newest = std::max(newest, storage::progress_reader{worker->progress}.view().committed);
+    }
+    return newest;
+  }
+
+  void cause(const chaos_entry& fault) {
+    if (fault.kind == chaos_kind::kill) {
+      for (const auto rank : fault.ranks) kill(rank_id{rank});
+    } else {
+      kill_actor(fault.actor);
+    }
+  }
+
+  void kill(rank_id rank) {
+    const auto subject = "trainer:" + std::to_string(rank.value());
+    if (context->host->injure(rank, "chaos")) {
+      context->record(event::kind::chaos, subject, "SIGKILL sent to its worker", rank);
+    } else {
+      context->record(event::kind::chaos, subject, "its worker is dead already: nothing to kill",
+                      rank);
+    }
+  }
+
+  void kill_actor(const std::string& name_of_actor) {
+    context->record(event::kind::chaos, name_of_actor, "actor killed");
+    if (name_of_actor == "checkpoint") return end<checkpoint_actor>();
+    if (name_of_actor == "metrics") return end<metrics_actor>();
+    if (name_of_actor == "run_supervisor") return end<run_supervisor_actor>();
+    constexpr std::string_view prefix = "trainer:";
+    std::uint32_t rank = 0;
+    if (name_of_actor.starts_with(prefix) &&
+        std::from_chars(name_of_actor.data() + prefix.size(),
+                        name_of_actor.data() + name_of_actor.size(), rank)
+                .ec == std::errc{}) {
+      if (const auto trainer = context->actors.trainer(rank_id{rank})) end(trainer);
+    }
+  }
+
+  template <class Handle>
+  void end() const {
+    if (const auto actor = context->actors.get<Handle>()) end(actor);
+  }
+  template <class Handle>
+  void end(const Handle& actor) const {
+    self->send_exit(actor, caf::exit_reason::kill);
+  }
+};
+
+chaos_actor::behavior_type chaos_behavior(chaos_actor::stateful_pointer<chaos_state> self,
+                                          const run_context* context, chaos_schedule* schedule) {
+  install_default_handlers(self, "chaos");
+  self->state.self = self;
+  self->state.context = context;
+  self->state.schedule = schedule;
+  self->state.look();
+  return {[self](chaos_tick) { self->state.look(); }};
+}
+
+}  // namespace
+
+chaos_actor spawn_chaos(caf::actor_system& system, const run_context& context,
+                        chaos_schedule& schedule) {
+  return system.spawn(chaos_behavior, &context, &schedule);
+}
+
+}  // namespace ftrt::actors

@@ -1,0 +1,162 @@
+#include <actors/control/checkpoint_jobs.hpp>
+#include <actors/host/clock.hpp>
+#include <chrono>
+#include <storage/checkpoint.hpp>
+#include <storage/snapshot.hpp>
+#include <utility>
+
+namespace ftrt::actors {
+namespace {
+
+std::string name_of(iteration_id iteration) {
+  return "checkpoint:" + std::to_string(iteration.value());
+}
+
+// The slots of a set, held while they are written out, and what they hold.
+struct held_set {
+  std::vector<storage::held_snapshot> slots;
+  std::vector<storage::checkpoint_part> parts;
+};
+
+bool matches(const storage::snapshot_header& header, const snapshot_set& set, std::uint32_t part,
+             const layout_part& range) {
+  return header.generation == set.generation && header.branch == set.branch &&
+         header.iteration == set.iteration && header.part == part &&
+         header.parts == set.parts.size() && header.begin_bytes == range.begin_bytes &&
+         header.length_bytes == range.end_bytes - range.begin_bytes;
+}
+
+result<held_set> hold(const state_layout& layout, const snapshot_set& set) {
+  held_set held;
+  const auto parts = static_cast<std::uint32_t>(set.parts.size());
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const auto& [worker, slot] = set.parts[part];
+    auto snapshot = storage::held_snapshot::hold(worker->snapshots, layout.arena_bytes, slot);
+    if (!snapshot) return tl::unexpected(snapshot.error());
+    if (!matches(snapshot->header(), set, part, part_of(layout, part, parts))) {
+      return fail(error_code::aborted, "a newer snapshot took its place before it was written");
+    }
+    held.parts.push_back({part, worker->rank, worker->incarnation, snapshot->content()});
+    held.slots.push_back(std::move(*snapshot));
+  }
+  return held;
+}
+
+void prune(const run_context& context, storage::catalog& catalog) {
+  auto old = catalog.prunable(context.values.checkpoint.keep_last);
+  if (!old) return context.record(event::kind::warning, "catalog", old.error().describe());
+  for (const auto& checkpoint : *old) {
+    // Row first: the catalog never names a file that is gone.
+    auto removed =
+        catalog.remove_row(checkpoint.manifest.iteration, checkpoint.manifest.branch);
+    if (removed) removed = storage::remove_checkpoint(checkpoint.directory);
+    if (!removed) {
+      context.record(event::kind::warning, name_of(checkpoint.manifest.iteration),
+                     "could not be pruned: " + removed.error().describe());
+    }
+  }
+}
+
+result<void> persist(const run_context& context, storage::catalog& catalog,
+                     const snapshot_set& set) {
+  const auto& layout = context.host->program().layout;
+  const auto folder = context.directory->checkpoint(set.branch.value(), set.iteration.value());
+  auto held = hold(layout, set);
+  if (!held) return tl::unexpected(held.error());
+  storage::checkpoint_manifest header;
+  header.run_id = context.run_id;
+  header.branch = set.branch;
+  header.generation = set.generation;
+  header.iteration = set.iteration;
+  header.world_size = context.values.cluster.ranks;
+  header.created_ms = host::unix_now_ms();
+  header.layout = layout;
+  auto written = storage::write_checkpoint(folder, std::move(header), held->parts);
+  held->slots.clear();
+  if (!written) return tl::unexpected(written.error());
+  auto state = storage::checkpoint_state::committed;
+  if (context.values.checkpoint.verify) {
+    if (auto verified = storage::verify_checkpoint(folder); !verified) {
+      return tl::unexpected(verified.error());
+    }
+    state = storage::checkpoint_state::verified;
+  }
+  if (auto added = catalog.add_checkpoint(*written, folder, state); !added) return added;
+  prune(context, catalog);
+  return {};
+}
+
+}  // namespace
+
+void post_persist(const run_context& context, snapshot_set set) {
+  context.storage->post([&context, set = std::move(set)](storage::catalog& catalog) {
+    const auto begun = std::chrono::steady_clock::now();
+    const auto done = persist(context, catalog, set);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
+    checkpoint_settled settled{set.branch, set.iteration, done.has_value(), {}};
+    if (done) {
+      context.board->set_checkpoint(set.iteration, took.count());
+      context.record(event::kind::checkpoint_committed, name_of(set.iteration),
+                     "durable in " + std::to_string(static_cast<int>(took.count())) + " ms",
+                     std::nullopt, set.iteration);
+    } else {
+      settled.text = done.error().describe();
+      context.record(event::kind::checkpoint_failed, name_of(set.iteration), settled.text,
+                     std::nullopt, set.iteration);
+    }
+    context.post<checkpoint_actor>(std::move(settled));
+  });
+}
+
+void post_find_newest(const run_context& context, std::optional<iteration_id> quarantine) {
+  context.storage->post([&context, quarantine](storage::catalog& catalog) {
+    recovery::checkpoint_found found;
+    const auto set_aside = [&](const storage::catalog_checkpoint& bad, const std::string& why) {
+      const auto& manifest = bad.manifest;
+      if (auto marked = catalog.set_state(manifest.iteration, manifest.branch,
+                                          storage::checkpoint_state::quarantined, why);
+          !marked) {
+        context.record(event::kind::warning, "catalog", marked.error().describe());
+      }
+      context.record(event::kind::checkpoint_quarantined, name_of(manifest.iteration), why,
+                     std::nullopt, manifest.iteration);
+    };
+    auto usable = catalog.usable_checkpoints();
+    if (!usable) {
+      context.record(event::kind::warning, "catalog", usable.error().describe());
+    } else {
+      for (const auto& candidate : *usable) {
+        if (candidate.manifest.iteration == quarantine) {
+          set_aside(candidate, "its state did not load");
+          continue;
+        }
+        auto verified = storage::verify_checkpoint(candidate.directory);
+        if (verified && verified->layout != context.host->program().layout) {
+          verified = fail(error_code::invalid_argument,
+                          "its tensors are not those of the scenario's model and optimizer");
+        }
+        if (verified) {
+          found.newest = {candidate.manifest.iteration, candidate.directory.string()};
+          break;
+        }
+        set_aside(candidate, verified.error().describe());
+      }
+    }
+    context.post<run_supervisor_actor>(std::move(found));
+  });
+}
+
+void post_look_for(const run_context& context, iteration_id iteration) {
+  context.storage->post([&context, iteration](storage::catalog& catalog) {
+    const auto usable = catalog.usable_checkpoints();
+    if (!usable) return;
+    for (const auto& checkpoint : *usable) {
+      if (checkpoint.manifest.iteration != iteration) continue;
+      context.post<checkpoint_actor>(
+          checkpoint_settled{checkpoint.manifest.branch, iteration, true, {}});
+      return;
+    }
+  });
+}
+
+}  // namespace ftrt::actors

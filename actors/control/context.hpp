@@ -1,0 +1,82 @@
+#pragma once
+
+#include <actors/control/actors.hpp>
+#include <actors/host/host_table.hpp>
+#include <actors/host/observer.hpp>
+#include <actors/host/run_board.hpp>
+#include <actors/host/series_sink.hpp>
+#include <actors/host/storage_thread.hpp>
+#include <caf/send.hpp>
+#include <ftrt/event.hpp>
+#include <ftrt/scenario.hpp>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <storage/run_directory.hpp>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace ftrt::actors {
+
+// Who is who at the moment: an actor that was restarted is found here under its old name. Any thread.
+// Holds handles, so it is emptied before the actor system ends.
+class actor_directory {
+ public:
+  template <class Handle>
+  void set(const Handle& handle) {
+    const std::lock_guard lock{mutex_};
+    std::get<Handle>(handles_) = handle;
+  }
+  template <class Handle>
+  [[nodiscard]] Handle get() const {
+    const std::lock_guard lock{mutex_};
+    return std::get<Handle>(handles_);
+  }
+  void set_trainer(rank_id rank, const trainer_actor& trainer) {
+    const std::lock_guard lock{mutex_};
+    trainers_[rank] = trainer;
+  }
+  [[nodiscard]] trainer_actor trainer(rank_id rank) const {
+    const std::lock_guard lock{mutex_};
+    const auto found = trainers_.find(rank);
+    return found == trainers_.end() ? trainer_actor{} : found->second;
+  }
+  void clear() {
+    const std::lock_guard lock{mutex_};
+    handles_ = {};
+    trainers_.clear();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::tuple<host_supervisor_actor, run_supervisor_actor, checkpoint_actor, metrics_actor,
+             chaos_actor>
+      handles_;
+  std::map<rank_id, trainer_actor> trainers_;
+};
+
+// What all actors of a run share: the things outside the actors, and the way to each other.
+struct run_context {
+  scenario values;
+  std::string run_id;
+  storage::run_directory* directory = nullptr;
+  host::host_table* host = nullptr;
+  host::storage_thread* storage = nullptr;
+  host::run_board* board = nullptr;
+  host::observer* observer = nullptr;
+  host::series_sink* series = nullptr;  // storage thread only; nullptr: no TensorBoard
+  actor_directory actors;
+
+  // Sends to whoever is this actor now; dropped where there is none.
+  template <class Handle, class Message>
+  void post(Message message) const {
+    if (const auto receiver = actors.get<Handle>()) caf::anon_send(receiver, std::move(message));
+  }
+
+  // An event of the run: log, catalog, observer.
+  void record(event::kind what, std::string subject, std::string text,
+              std::optional<rank_id> rank = std::nullopt, iteration_id iteration = {}) const;
+};
+
+}  // namespace ftrt::actors

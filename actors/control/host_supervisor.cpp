@@ -1,0 +1,219 @@
+#include <actors/control/chaos.hpp>
+#include <actors/control/checkpoint.hpp>
+#include <actors/control/handlers.hpp>
+#include <actors/control/host_supervisor.hpp>
+#include <actors/control/metrics.hpp>
+#include <actors/control/trainer.hpp>
+#include <actors/host/clock.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace ftrt::actors {
+namespace {
+
+// Who died, as told by the address in a DOWN.
+struct child {
+  enum class role { run_supervisor, checkpoint, metrics, chaos, trainer } role;
+  rank_id rank;
+  incarnation_id incarnation;
+};
+
+std::string name_of(const child& who) {
+  switch (who.role) {
+    case child::role::run_supervisor: return "run_supervisor";
+    case child::role::checkpoint: return "checkpoint";
+    case child::role::metrics: return "metrics";
+    case child::role::chaos: return "chaos";
+    case child::role::trainer: return "trainer:" + std::to_string(who.rank.value());
+  }
+  return "?";
+}
+
+std::string describe(const caf::error& reason) {
+  if (reason == caf::exit_reason::kill) return "killed";
+  return "ended with code " + std::to_string(static_cast<int>(reason.code()));
+}
+
+struct host_supervisor_state {
+  host_supervisor_actor::pointer self = nullptr;
+  run_context* context = nullptr;
+  host_supervisor_options options;
+  std::map<caf::actor_addr, child> children;
+  bool ended = false;
+
+  static constexpr const char* name = "host_supervisor";
+
+  caf::actor_system& system() { return self->system(); }
+
+  template <class Handle>
+  void keep(const Handle& actor, child who) {
+    children[actor.address()] = who;
+    self->monitor(actor);
+    if constexpr (!std::is_same_v<Handle, trainer_actor>) context->actors.set(actor);
+  }
+
+  void start_all() {
+    keep(spawn_checkpoint(system(), *context), {child::role::checkpoint, {}, {}});
+    keep(spawn_metrics(system(), *context), {child::role::metrics, {}, {}});
+    keep(spawn_run_supervisor(system(), *context, options.beginning),
+         {child::role::run_supervisor, {}, {}});
+    if (!options.chaos->empty()) start_chaos();
+  }
+
+  void start_chaos() {
+    keep(spawn_chaos(system(), *context, *options.chaos), {child::role::chaos, {}, {}});
+  }
+
+  // ---- processes --------------------------------------------------------------------------------
+
+  void worker_started(rank_id rank, incarnation_id incarnation) {
+    const auto worker = context->host->worker(rank, incarnation);
+    if (!worker) return;
+    context->record(event::kind::worker_started, "trainer:" + std::to_string(rank.value()),
+                    "incarnation " + std::to_string(incarnation.value()) + ", pid " +
+                        std::to_string(worker->pid),
+                    rank);
+    context->storage->post([rank, incarnation, pid = worker->pid.load()](storage::catalog& catalog) {
+      if (auto begun = catalog.begin_incarnation(rank, incarnation, pid, host::unix_now_ms());
+          !begun) {
+        spdlog::warn("catalog: {}", begun.error().describe());
+      }
+    });
+    context->board->set_ranks_alive(context->host->alive());
+    start_trainer(rank, incarnation);
+  }
+
+  // False: its worker is gone, and the run_supervisor was told.
+  bool start_trainer(rank_id rank, incarnation_id incarnation) {
+    auto socket = context->host->open_control_socket(rank, incarnation);
+    if (!socket) {
+      // Without a socket a worker is lost, dead or not.
+      context->host->kill_worker(rank, incarnation, socket.error().describe());
+      tell_if_dead(rank, incarnation);
+      return false;
+    }
+    const auto trainer =
+        spawn_trainer(system(), *context, rank, incarnation, std::move(*socket));
+    context->actors.set_trainer(rank, trainer);
+    keep(trainer, {child::role::trainer, rank, incarnation});
+    context->post<run_supervisor_actor>(trainer_ready{rank, incarnation, trainer});
+    return true;
+  }
+
+  [[nodiscard]] bool has_trainer(rank_id rank, incarnation_id incarnation) const {
+    for (const auto& [address, who] : children) {
+      if (who.role == child::role::trainer && who.rank == rank && who.incarnation == incarnation) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void tell_if_dead(rank_id rank, incarnation_id incarnation) const {
+    const auto worker = context->host->worker(rank, incarnation);
+    if (!worker || worker->dead) {
+      context->post<run_supervisor_actor>(worker_exited{rank, incarnation});
+    }
+  }
+
+  void worker_died(rank_id rank, incarnation_id incarnation) {
+    // The trainer's DOWN is the news; where there is no trainer, this is.
+    if (!has_trainer(rank, incarnation)) return tell_if_dead(rank, incarnation);
+    if (const auto trainer = context->actors.trainer(rank)) {
+      self->send(trainer, worker_exited{rank, incarnation});
+    }
+  }
+
+  // ---- actors -----------------------------------------------------------------------------------
+
+  void down(const caf::down_msg& message) {
+    const auto found = children.find(message.source);
+    if (found == children.end()) return;
+    const child who = found->second;
+    children.erase(found);
+    if (ended) return;
+    if (who.role == child::role::trainer && is_worker_lost(message.reason)) return;
+    const auto begun = host::monotonic_now();
+    if (!restart(who)) return;
+    const std::chrono::duration<double, std::milli> took = host::monotonic_now() - begun;
+    const auto cause = describe(message.reason);
+    context->record(event::kind::actor_restarted, name_of(who), cause,
+                    who.role == child::role::trainer ? std::optional{who.rank} : std::nullopt);
+    context->board->add(actor_restart_record{name_of(who), cause, took.count()});
+  }
+
+  // False: nothing was restarted, as a trainer's worker had died as well.
+  bool restart(const child& who) {
+    switch (who.role) {
+      case child::role::checkpoint: keep(spawn_checkpoint(system(), *context), who); return true;
+      case child::role::metrics: keep(spawn_metrics(system(), *context), who); return true;
+      case child::role::chaos: start_chaos(); return true;
+      case child::role::run_supervisor:
+        keep(spawn_run_supervisor(system(), *context, take_over()), who);
+        return true;
+      case child::role::trainer: {
+        const auto worker = context->host->worker(who.rank, who.incarnation);
+        if (worker && !worker->dead) return start_trainer(who.rank, who.incarnation);
+        tell_if_dead(who.rank, who.incarnation);
+        return false;
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] recovery::take_over take_over() const {
+    const auto membership = context->board->current();
+    recovery::take_over take_over;
+    take_over.last_generation = membership.generation;
+    take_over.branch = membership.branch;
+    for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
+      const auto worker = context->host->worker(rank_id{rank});
+      take_over.incarnations.push_back(worker ? worker->incarnation : incarnation_id{});
+    }
+    return take_over;
+  }
+
+  void run_over(const recovery::end_run& how) {
+    if (ended) return;
+    ended = true;
+    options.on_end(how);
+  }
+};
+
+host_supervisor_actor::behavior_type host_supervisor_behavior(
+    host_supervisor_actor::stateful_pointer<host_supervisor_state> self, run_context* context,
+    const host_supervisor_options& options) {
+  install_default_handlers(self, "host_supervisor");
+  auto& state = self->state;
+  state.self = self;
+  state.context = context;
+  state.options = options;
+  self->set_down_handler([self](caf::scheduled_actor*, caf::down_msg& message) {
+    self->state.down(message);
+  });
+  context->actors.set(host_supervisor_actor{self});
+  state.start_all();
+  return {
+      [self](const start_worker& what) {
+        self->state.context->host->spawn_worker(what.rank, what.incarnation);
+      },
+      [self](const worker_started& w) { self->state.worker_started(w.rank, w.incarnation); },
+      [self](const worker_start_failed& failed) {
+        self->state.context->post<run_supervisor_actor>(failed);
+      },
+      [self](const worker_exited& w) { self->state.worker_died(w.rank, w.incarnation); },
+      [self](const run_ended& end) { self->state.run_over(end.how); },
+  };
+}
+
+}  // namespace
+
+host_supervisor_actor spawn_host_supervisor(caf::actor_system& system, run_context& context,
+                                            host_supervisor_options options) {
+  return system.spawn(host_supervisor_behavior, &context, std::move(options));
+}
+
+}  // namespace ftrt::actors

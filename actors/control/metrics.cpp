@@ -1,0 +1,119 @@
+#include <actors/control/handlers.hpp>
+#include <actors/control/metrics.hpp>
+#include <actors/host/worker_entry.hpp>
+#include <actors/metrics/series.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <map>
+#include <memory>
+#include <storage/progress.hpp>
+
+namespace ftrt::actors {
+namespace {
+
+constexpr std::chrono::milliseconds interval{100};
+
+// A ring and where we are in it. The entry keeps the memory mapped.
+struct followed_ring {
+  std::shared_ptr<const host::worker_entry> worker;
+  storage::progress_reader reader;
+};
+
+struct metrics_state {
+  metrics_actor::pointer self = nullptr;
+  const run_context* context = nullptr;
+  std::map<rank_id, followed_ring> rings;
+  std::vector<host::series_points> batch;
+  std::uint64_t checkpoints_shown = 0;
+
+  static constexpr const char* name = "metrics";
+
+  void look() {
+    drain();
+    self->delayed_send(self, interval, tick{});
+  }
+
+  void drain() {
+    for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
+      follow(rank_id{rank});
+    }
+    if (context->series != nullptr && !batch.empty()) {
+      context->storage->post(
+          [series = context->series, points = std::exchange(batch, {})](storage::catalog&) {
+            series->write(points);
+          });
+    }
+    batch.clear();
+    context->observer->post(context->board->latest());
+  }
+
+  void follow(rank_id rank) {
+    const auto worker = context->host->worker(rank);
+    if (!worker) return;
+    auto ring = rings.find(rank);
+    if (ring != rings.end() && ring->second.worker != worker) {
+      read(ring->second);  // the last words of the one before
+      rings.erase(ring);
+      ring = rings.end();
+    }
+    if (ring == rings.end()) {
+      ring = rings.emplace(rank, followed_ring{worker, storage::progress_reader{worker->progress}})
+                 .first;
+    }
+    read(ring->second);
+  }
+
+  void read(followed_ring& ring) {
+    while (const auto record = ring.reader.next()) {
+      if (context->board->count(*record)) show(*record);
+    }
+  }
+
+  void show(const storage::progress_record& record) {
+    const bool is_evaluation = record.kind == storage::record_kind::evaluation;
+    if (is_evaluation) {
+      char text[80];
+      std::snprintf(text, sizeof text, "test accuracy %.2f %%, test loss %.4f",
+                    100 * record.accuracy, record.loss);
+      context->record(event::kind::evaluated, "run", text, std::nullopt,
+                      iteration_id{record.iteration});
+    } else if (record.iteration % context->values.metrics.every_iterations != 0) {
+      return;
+    }
+    host::series_points points{generation_id{record.generation}, iteration_id{record.iteration},
+                               metrics::points_of(record)};
+    if (!is_evaluation) add_figures_of_the_run(points.points);
+    batch.push_back(std::move(points));
+  }
+
+  void add_figures_of_the_run(std::vector<metrics::scalar>& points) {
+    const auto summary = context->board->summary();
+    points.push_back({metrics::tags::recoveries, static_cast<double>(summary.recoveries.size())});
+    if (summary.checkpoints_committed != checkpoints_shown) {
+      checkpoints_shown = summary.checkpoints_committed;
+      points.push_back({metrics::tags::checkpoint_ms, context->board->last_checkpoint_ms()});
+    }
+  }
+};
+
+metrics_actor::behavior_type metrics_behavior(
+    metrics_actor::stateful_pointer<metrics_state> self, const run_context* context) {
+  install_default_handlers(self, "metrics");
+  self->state.self = self;
+  self->state.context = context;
+  // The run is over: what the rings still hold belongs to it.
+  self->set_exit_handler([self](caf::scheduled_actor*, caf::exit_msg& message) {
+    if (message.reason == caf::exit_reason::user_shutdown) self->state.drain();
+    if (message.reason) self->quit(std::move(message.reason));
+  });
+  self->state.look();
+  return {[self](tick) { self->state.look(); }};
+}
+
+}  // namespace
+
+metrics_actor spawn_metrics(caf::actor_system& system, const run_context& context) {
+  return system.spawn(metrics_behavior, &context);
+}
+
+}  // namespace ftrt::actors

@@ -1,0 +1,207 @@
+#include <actors/control/checkpoint_jobs.hpp>
+#include <actors/control/handlers.hpp>
+#include <actors/control/run_supervisor.hpp>
+#include <actors/control/run_supervisor_state.hpp>
+#include <actors/host/clock.hpp>
+#include <caf/actor_system.hpp>
+#include <storage/progress.hpp>
+
+namespace ftrt::actors {
+
+recovery::policy policy_of(const scenario& values, std::uint64_t total_iterations) {
+  const auto& limits = values.supervision;
+  recovery::policy policy;
+  policy.world_size = values.cluster.ranks;
+  policy.total_iterations = total_iterations;
+  policy.max_restarts = limits.max_restarts;
+  policy.window = limits.window;
+  policy.max_failures_without_progress = limits.max_failures_without_progress;
+  policy.backoff_initial = limits.backoff_initial;
+  policy.backoff_max = limits.backoff_max;
+  policy.backoff_seed = values.run.seed;
+  policy.start_timeout = limits.start_timeout;
+  policy.park_timeout = limits.park_timeout;
+  policy.join_timeout = limits.join_timeout;
+  policy.stop_timeout = limits.stop_timeout;
+  return policy;
+}
+
+// ---- inputs -------------------------------------------------------------------------------------
+
+void run_supervisor_state::feed(const recovery::input& input) {
+  const auto actions = machine->step(input, host::monotonic_now());
+  spdlog::debug("{} -> {}", recovery::describe(input), machine->reason());
+  for (const auto& action : actions) {
+    std::visit([this](const auto& what) { act(what); }, action);
+  }
+}
+
+void run_supervisor_state::adopt(const trainer_ready& ready) {
+  monitored[ready.trainer.address()] = {ready.rank, ready.incarnation};
+  self->monitor(ready.trainer);
+  // What was said to the trainer before this one may be lost with it.
+  if (const auto& now = machine->current(); now.at == recovery::phase::taking_over) {
+    self->send(ready.trainer, tell_worker{protocol::query{}});
+  } else if (now.ranks[ready.rank.value()].stands == recovery::standing::revoking) {
+    self->send(ready.trainer, tell_worker{protocol::revoke{now.generation}});
+  } else if (now.at == recovery::phase::training) {
+    self->send(ready.trainer, tell_worker{protocol::train{now.generation}});
+    if (now.stop_wanted) self->send(ready.trainer, tell_worker{protocol::request_stop{}});
+  }
+}
+
+void run_supervisor_state::down(const caf::down_msg& message) {
+  const auto found = monitored.find(message.source);
+  if (found == monitored.end()) return;
+  const auto [rank, incarnation] = found->second;
+  monitored.erase(found);
+  // A trainer that was killed alone is replaced by host_supervisor; its worker lives.
+  if (is_worker_lost(message.reason)) lost(rank, incarnation);
+}
+
+void run_supervisor_state::lost(rank_id rank, incarnation_id incarnation) {
+  recovery::worker_lost loss;
+  loss.rank = rank;
+  loss.incarnation = incarnation;
+  loss.cause = "its process is gone";
+  loss.fault_at = host::monotonic_now();
+  if (const auto worker = context->host->worker(rank, incarnation)) {
+    const auto view = storage::progress_reader{worker->progress}.view();
+    loss.cause = worker->exit_cause;
+    loss.stderr_tail = worker->errors.text();
+    loss.committed = view.committed;
+    loss.applying = view.applying;
+    const std::int64_t caused_ns = worker->fault_ns;
+    const auto fault_ns = caused_ns != 0 ? caused_ns : view.progress_ns;
+    if (fault_ns > 0) loss.fault_at = std::chrono::nanoseconds{fault_ns};
+  }
+  context->record(event::kind::worker_lost, "trainer:" + std::to_string(rank.value()), loss.cause,
+                  rank, loss.committed);
+  context->storage->post([rank, incarnation, cause = loss.cause](storage::catalog& catalog) {
+    if (auto ended = catalog.end_incarnation(rank, incarnation, cause, host::unix_now_ms()); !ended) {
+      spdlog::warn("catalog: {}", ended.error().describe());
+    }
+  });
+  context->board->set_ranks_alive(context->host->alive());
+  feed(loss);
+}
+
+void run_supervisor_state::hear(const worker_message& said) {
+  const auto rank = said.rank;
+  const auto incarnation = said.incarnation;
+  std::visit(
+      [&](const auto& m) {
+        using type = std::decay_t<decltype(m)>;
+        if constexpr (std::is_same_v<type, protocol::hello>) {
+          feed(recovery::worker_said_hello{m});
+        } else if constexpr (std::is_same_v<type, protocol::parked>) {
+          if (m.prepared.value() == 0 && m.has_state) redone.insert(m.generation);
+          feed(recovery::worker_parked{rank, incarnation, m});
+        } else if constexpr (std::is_same_v<type, protocol::joined>) {
+          feed(recovery::worker_joined{rank, incarnation, m});
+        } else if constexpr (std::is_same_v<type, protocol::join_failed>) {
+          feed(recovery::worker_join_failed{rank, incarnation, m});
+        } else if constexpr (std::is_same_v<type, protocol::finished>) {
+          feed(recovery::worker_finished{rank, incarnation, m});
+        } else if constexpr (std::is_same_v<type, protocol::program_failed>) {
+          feed(recovery::worker_program_failed{rank, incarnation, m});
+        } else if constexpr (std::is_same_v<type, protocol::peer_lost>) {
+          feed(recovery::peers_reported_lost{m.generation, m.lost});
+        } else {
+          context->record(event::kind::message_refused, "trainer:" + std::to_string(rank.value()),
+                          "a worker may not send " + std::string{protocol::name_of(said.message)},
+                          rank);
+        }
+      },
+      said.message);
+}
+
+// The newest commit of the group, from the pages that workers share.
+void run_supervisor_state::look_at_progress() {
+  const auto& now = machine->current();
+  iteration_id newest;
+  for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
+    const auto worker = context->host->worker(rank_id{rank});
+    if (!worker || worker->dead) continue;
+    const auto view = storage::progress_reader{worker->progress}.view();
+    if (view.generation == now.generation) newest = std::max(newest, view.committed);
+  }
+  if (now.at == recovery::phase::training && newest > reported) {
+    reported = newest;
+    feed(recovery::progressed{now.generation, newest});
+  }
+  if (awaited_checkpoint) {
+    context->post<checkpoint_actor>(await_checkpoint{*awaited_checkpoint});
+  }
+  // A recovery is over with the first commit after it, so that one is looked for closely.
+  const bool recovering = !machine->current().unrecovered.empty();
+  self->delayed_send(self, recovering ? std::chrono::milliseconds{1} : std::chrono::milliseconds{50},
+                     tick{});
+}
+
+// ---- the actor ----------------------------------------------------------------------------------
+
+namespace {
+
+void begin(run_supervisor_state& state, const run_beginning& beginning) {
+  const bool taking_over = std::holds_alternative<recovery::take_over>(beginning);
+  std::visit([&](const auto& how) { state.feed(how); }, beginning);
+  if (taking_over) {
+    for (std::uint32_t rank = 0; rank < state.context->values.cluster.ranks; ++rank) {
+      const auto worker = state.context->host->worker(rank_id{rank});
+      if (!worker) continue;
+      const auto trainer = state.context->actors.trainer(rank_id{rank});
+      if (worker->dead) {
+        state.lost(worker->rank, worker->incarnation);
+      } else if (trainer) {
+        state.adopt({worker->rank, worker->incarnation, trainer});
+      }
+    }
+  }
+  if (const auto reason = state.context->board->stop_reason()) {
+    state.feed(recovery::stop_requested{*reason});
+  }
+  state.look_at_progress();
+}
+
+run_supervisor_actor::behavior_type run_supervisor_behavior(
+    run_supervisor_actor::stateful_pointer<run_supervisor_state> self, const run_context* context,
+    const run_beginning& beginning) {
+  install_default_handlers(self, "run_supervisor");
+  auto& state = self->state;
+  state.self = self;
+  state.context = context;
+  state.machine.emplace(policy_of(context->values, context->host->program().total_iterations));
+  self->set_down_handler([self](caf::scheduled_actor*, caf::down_msg& message) {
+    self->state.down(message);
+  });
+  begin(state, beginning);
+  return {
+      [self](const trainer_ready& ready) { self->state.adopt(ready); },
+      [self](const worker_message& said) { self->state.hear(said); },
+      [self](const worker_start_failed& f) {
+        self->state.feed(recovery::worker_start_failed{f.rank, f.incarnation, f.text});
+      },
+      [self](const worker_exited& e) { self->state.lost(e.rank, e.incarnation); },
+      [self](const recovery::checkpoint_found& found) { self->state.feed(found); },
+      [self](const checkpoint_settled& s) { self->state.settled(s); },
+      [self](const stop_run& stop) { self->state.feed(recovery::stop_requested{stop.reason}); },
+      [self](tick) { self->state.look_at_progress(); },
+      [self](const deadline_alarm& alarm) {
+        self->state.feed(recovery::deadline_passed{alarm.token});
+      },
+      [self](const backoff_over& over) {
+        self->state.context->post<host_supervisor_actor>(
+            start_worker{over.what.rank, over.what.incarnation});
+      },
+  };
+}
+
+}  // namespace
+
+run_supervisor_actor spawn_run_supervisor(caf::actor_system& system, const run_context& context,
+                                          run_beginning beginning) {
+  return system.spawn(run_supervisor_behavior, &context, std::move(beginning));
+}
+
+}  // namespace ftrt::actors

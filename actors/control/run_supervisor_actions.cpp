@@ -1,0 +1,148 @@
+// What the recovery machine asks for, carried out.
+
+#include <actors/control/checkpoint_jobs.hpp>
+#include <actors/control/run_supervisor_state.hpp>
+#include <actors/host/clock.hpp>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace ftrt::actors {
+namespace {
+
+void complain(const result<void>& outcome) {
+  if (!outcome) spdlog::warn("catalog: {}", outcome.error().describe());
+}
+
+}  // namespace
+
+void run_supervisor_state::tell(rank_id rank, const protocol::message& message) const {
+  if (const auto trainer = context->actors.trainer(rank)) self->send(trainer, tell_worker{message});
+}
+
+void run_supervisor_state::tell_all(const protocol::message& message) const {
+  for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
+    tell(rank_id{rank}, message);
+  }
+}
+
+void run_supervisor_state::act(const recovery::spawn_worker& what) {
+  if (what.delay.count() > 0) {
+    self->delayed_send(self, what.delay, backoff_over{what});
+  } else {
+    context->post<host_supervisor_actor>(start_worker{what.rank, what.incarnation});
+  }
+}
+
+void run_supervisor_state::act(const recovery::kill_worker& what) {
+  context->host->kill_worker(what.rank, what.incarnation, what.cause);
+}
+
+void run_supervisor_state::act(const recovery::revoke_generation& what) {
+  for (const auto rank : what.ranks) tell(rank, protocol::revoke{what.generation});
+}
+
+void run_supervisor_state::act(const recovery::find_checkpoint& what) {
+  post_find_newest(*context, what.quarantine_iteration);
+}
+
+void run_supervisor_state::act(const recovery::join_generation& what) {
+  // A rank that cannot be told is dead or dying: its loss is on its way and begins the next generation.
+  if (auto sent = context->host->send_joins(what.by_rank); !sent) {
+    spdlog::debug("join of generation {}: {}", what.generation.value(), sent.error().describe());
+  }
+}
+
+void run_supervisor_state::act(const recovery::start_training& what) {
+  tell_all(protocol::train{what.generation});
+  context->board->set_ranks_alive(context->host->alive());
+}
+
+void run_supervisor_state::act(const recovery::ask_to_stop&) { tell_all(protocol::request_stop{}); }
+
+void run_supervisor_state::act(const recovery::query_workers&) { tell_all(protocol::query{}); }
+
+void run_supervisor_state::close_ledger(iteration_id last) {
+  if (!open_ledger || last <= open_ledger->from) return;
+  context->storage->post([entry = *open_ledger, last](storage::catalog& catalog) {
+    complain(catalog.add_ledger(entry.branch, entry.generation, entry.from.next(), last));
+  });
+  open_ledger.reset();
+}
+
+void run_supervisor_state::act(const recovery::record_generation& what) {
+  const auto committed = what.rollback_to ? reported : what.from;
+  close_ledger(committed);
+  open_ledger = what;
+  if (!redone.empty() && !what.rollback_to) context->board->count_redone();
+  redone.clear();
+  reported = what.from;
+  context->board->set_membership({what.generation, what.branch});
+  if (what.rollback_to) context->board->roll_back_to(*what.rollback_to, what.generation);
+  context->storage->post([what, series = context->series](storage::catalog& catalog) {
+    const auto now_ms = host::unix_now_ms();
+    if (what.rollback_to) {
+      if (series != nullptr) series->roll_back(what.generation, what.rollback_to->next());
+      const auto branch = catalog.begin_branch(*what.rollback_to, what.generation, now_ms);
+      if (!branch) {
+        spdlog::warn("catalog: {}", branch.error().describe());
+      } else if (*branch != what.branch) {
+        spdlog::warn("catalog: the new branch is {}, expected {}", branch->value(),
+                     what.branch.value());
+      }
+    }
+    complain(catalog.begin_generation(what.generation, what.branch, what.from, what.reason, now_ms));
+  });
+  context->record(event::kind::generation_began, "generation:" + std::to_string(what.generation.value()),
+                  what.reason, std::nullopt, what.from);
+}
+
+void run_supervisor_state::act(const recovery::record_recovery& what) {
+  recovery_record record;
+  record.generation = what.generation.value();
+  record.rank = what.rank.value();
+  record.actor = "trainer:" + std::to_string(what.rank.value());
+  record.cause = what.cause;
+  record.source = what.source;
+  record.detected_ms = what.detected_ms;
+  record.resumed_ms = what.resumed_ms;
+  record.lost_iterations = what.lost_iterations;
+  char text[160];
+  std::snprintf(text, sizeof text, "back from %s: detected in %.2f ms, trains again after %.1f ms%s",
+                what.source.c_str(), what.detected_ms, what.resumed_ms,
+                what.lost_iterations == 0
+                    ? ""
+                    : (", " + std::to_string(what.lost_iterations) + " iterations lost").c_str());
+  context->record(event::kind::recovered, record.actor, text, what.rank);
+  context->board->add(std::move(record));
+}
+
+void run_supervisor_state::act(const recovery::set_deadline& what) {
+  const auto left = std::max(what.at - host::monotonic_now(), recovery::time_point{0});
+  self->delayed_send(self, left, deadline_alarm{what.token});
+}
+
+void run_supervisor_state::act(const recovery::await_final_checkpoint& what) {
+  awaited_checkpoint = what.iteration;
+  context->post<checkpoint_actor>(await_checkpoint{what.iteration});
+}
+
+void run_supervisor_state::settled(const checkpoint_settled& outcome) {
+  if (awaited_checkpoint != outcome.iteration) return;
+  awaited_checkpoint.reset();
+  feed(recovery::final_checkpoint_settled{outcome.iteration, outcome.committed, outcome.text});
+}
+
+void run_supervisor_state::act(const recovery::announce& what) {
+  const auto subject =
+      what.rank ? "trainer:" + std::to_string(what.rank->value()) : std::string{"run"};
+  context->record(what.kind, subject, what.text, what.rank, what.iteration);
+}
+
+void run_supervisor_state::act(const recovery::end_run& what) {
+  close_ledger(what.last ? what.last->iteration : reported);
+  if (what.last) context->board->set_finished(*what.last);
+  context->post<host_supervisor_actor>(run_ended{what});
+}
+
+}  // namespace ftrt::actors

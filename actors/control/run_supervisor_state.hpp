@@ -1,0 +1,61 @@
+#pragma once
+
+#include <actors/control/actors.hpp>
+#include <actors/control/context.hpp>
+#include <actors/recovery/machine.hpp>
+#include <caf/actor_addr.hpp>
+#include <caf/system_messages.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace ftrt::actors {
+
+// The state of the run_supervisor: the recovery machine and the two translations around it. Used by
+// run_supervisor.cpp (inputs) and run_supervisor_actions.cpp (actions) only; lives with its actor.
+struct run_supervisor_state {
+  run_supervisor_actor::pointer self = nullptr;
+  const run_context* context = nullptr;
+  std::optional<recovery::machine> machine;
+  std::map<caf::actor_addr, std::pair<rank_id, incarnation_id>> monitored;
+  iteration_id reported;                // the last `progressed`
+  std::set<generation_id> redone;       // generations whose last iteration was abandoned
+  std::optional<iteration_id> awaited_checkpoint;
+  // The generation on record whose commits are not in the ledger yet, and where it began.
+  std::optional<recovery::record_generation> open_ledger;
+
+  static constexpr const char* name = "run_supervisor";
+
+  // Inputs.
+  void feed(const recovery::input& input);
+  void adopt(const trainer_ready& ready);
+  void down(const caf::down_msg& message);
+  void lost(rank_id rank, incarnation_id incarnation);
+  void hear(const worker_message& said);
+  void settled(const checkpoint_settled& outcome);
+  void look_at_progress();
+
+  // Actions.
+  void act(const recovery::spawn_worker& what);
+  void act(const recovery::kill_worker& what);
+  void act(const recovery::revoke_generation& what);
+  void act(const recovery::find_checkpoint& what);
+  void act(const recovery::join_generation& what);
+  void act(const recovery::start_training& what);
+  void act(const recovery::ask_to_stop& what);
+  void act(const recovery::query_workers& what);
+  void act(const recovery::record_generation& what);
+  void act(const recovery::record_recovery& what);
+  void act(const recovery::set_deadline& what);
+  void act(const recovery::await_final_checkpoint& what);
+  void act(const recovery::announce& what);
+  void act(const recovery::end_run& what);
+
+  void tell(rank_id rank, const protocol::message& message) const;
+  void tell_all(const protocol::message& message) const;
+  void close_ledger(iteration_id last);
+};
+
+}  // namespace ftrt::actors

@@ -1,0 +1,111 @@
+#include <actors/control/handlers.hpp>
+#include <actors/control/trainer.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/io/scribe.hpp>
+#include <caf/io/typed_broker.hpp>
+#include <span>
+#include <utility>
+
+namespace ftrt::actors {
+namespace {
+
+using trainer_broker =
+    trainer_actor::extend<caf::reacts_to<caf::io::new_data_msg>,
+                          caf::reacts_to<caf::io::connection_closed_msg>>;
+
+constexpr std::size_t read_at_most = 64u << 10;
+constexpr std::chrono::milliseconds look_again{20};
+
+struct trainer_state {
+  trainer_broker::broker_base* self = nullptr;
+  const run_context* context = nullptr;
+  rank_id rank;
+  incarnation_id incarnation;
+  caf::io::connection_handle connection;
+  protocol::frame_reader frames;
+  bool open = true;
+
+  static constexpr const char* name = "trainer";
+
+  [[nodiscard]] std::string subject() const { return "trainer:" + std::to_string(rank.value()); }
+
+  void tell(const protocol::message& message) {
+    if (!open) return;
+    const auto frame = protocol::encode_frame(message);
+    if (!frame) return give_up("could not encode " + std::string{protocol::name_of(message)} +
+                               ": " + frame.error().describe());
+    self->write(connection, frame->size(), frame->data());
+    self->flush(connection);
+  }
+
+  void read(const std::vector<char>& bytes) {
+    frames.feed(std::as_bytes(std::span{bytes}));
+    while (auto next = frames.next()) {
+      if (!*next) {
+        context->record(event::kind::message_refused, subject(), next->error().describe(), rank);
+        return give_up("broke the protocol");
+      }
+      forward(std::move(**next));
+    }
+  }
+
+  void forward(protocol::message message) {
+    worker_message said{rank, incarnation, std::move(message)};
+    if (std::holds_alternative<protocol::snapshot_ready>(said.message)) {
+      context->post<checkpoint_actor>(std::move(said));
+    } else {
+      context->post<run_supervisor_actor>(std::move(said));
+    }
+  }
+
+  // The worker is of no use without its socket: it is killed, and its death is waited for.
+  void give_up(const std::string& cause) {
+    open = false;
+    context->host->kill_worker(rank, incarnation, cause);
+    look();
+  }
+
+  void look() {
+    const auto worker = context->host->worker(rank, incarnation);
+    if (!worker || worker->dead) {
+      self->quit(make_error(trainer_exit::worker_lost));
+    } else if (!open) {
+      self->delayed_send(self, look_again, tick{});
+    }
+  }
+};
+
+using trainer_self = trainer_broker::stateful_broker_pointer<trainer_state>;
+
+trainer_broker::behavior_type trainer_behavior(trainer_self self, const run_context* context,
+                                               rank_id rank, incarnation_id incarnation,
+                                               caf::io::scribe_ptr socket) {
+  install_default_handlers(self, "trainer");
+  auto& state = self->state;
+  state.self = self;
+  state.context = context;
+  state.rank = rank;
+  state.incarnation = incarnation;
+  state.connection = socket->hdl();
+  self->add_scribe(std::move(socket));
+  self->configure_read(state.connection, caf::io::receive_policy::at_most(read_at_most));
+  return {
+      [self](tell_worker& what) { self->state.tell(what.message); },
+      [self](worker_exited&) { self->state.look(); },
+      [self](tick) { self->state.look(); },
+      [self](caf::io::new_data_msg& data) { self->state.read(data.buf); },
+      [self](caf::io::connection_closed_msg&) { self->state.give_up("closed its control socket"); },
+  };
+}
+
+}  // namespace
+
+trainer_actor spawn_trainer(caf::actor_system& system, const run_context& context, rank_id rank,
+                            incarnation_id incarnation, unique_fd control_socket) {
+  auto socket = system.middleman().backend().new_scribe(control_socket.release());
+  return system.middleman().spawn_broker(trainer_behavior, &context, rank, incarnation,
+                                         std::move(socket));
+}
+
+}  // namespace ftrt::actors

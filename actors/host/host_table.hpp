@@ -1,0 +1,166 @@
+#pragma once
+
+#include <actors/host/worker_entry.hpp>
+#include <actors/host/zygote_process.hpp>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <ftrt/error.hpp>
+#include <ftrt/run.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <schemas/protocol/messages.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ftrt::host {
+
+// What the host table tells the actors. Called on the table's own thread; must not block.
+class host_listener {
+ public:
+  virtual ~host_listener() = default;
+  // The worker runs; its first control socket waits to be taken.
+  virtual void worker_started(rank_id rank, incarnation_id incarnation) = 0;
+  virtual void worker_start_failed(rank_id rank, incarnation_id incarnation,
+                                   const std::string& text) = 0;
+  // The process is known dead: no thread of it can write anywhere any more.
+  virtual void worker_exited(rank_id rank, incarnation_id incarnation) = 0;
+  // The zygote died and is being replaced; workers live on.
+  virtual void zygote_replaced(const std::string& text) = 0;
+};
+
+struct host_config {
+  std::filesystem::path worker_program;
+  std::string scenario_toml;
+  std::uint32_t ranks = 0;
+  std::chrono::nanoseconds start_timeout{};
+  std::chrono::nanoseconds grace_period{};
+  std::filesystem::path worker_logs;  // folder for what workers print; empty: nowhere
+};
+
+// All processes and shared memories of a run on this host. Outside all actors, so that any of them
+// may die: descriptors live here, and a thread of its own watches the zygote channel, the pidfds and
+// the workers' standard error. Any thread may call; no call but start() and end() blocks.
+class host_table {
+ public:
+  // Starts the zygote and waits until it has accepted scenario and data.
+  [[nodiscard]] static tl::expected<std::unique_ptr<host_table>, start_error> start(
+      host_config config);
+  ~host_table();
+  host_table(const host_table&) = delete;
+  host_table& operator=(const host_table&) = delete;
+
+  // From here on events are delivered; before, they wait. nullptr: no more.
+  void set_listener(host_listener* listener);
+  // Where workers' output goes from now on.
+  void set_worker_logs(const std::filesystem::path& folder);
+
+  // What the zygote said of model and data.
+  [[nodiscard]] const protocol::zygote_ready& program() const { return program_; }
+
+  // Creates the memories and asks the zygote to fork; the listener hears of it.
+  void spawn_worker(rank_id rank, incarnation_id incarnation);
+  // SIGKILL, if that incarnation still lives. `cause` becomes the cause of its death.
+  void kill_worker(rank_id rank, incarnation_id incarnation, const std::string& cause);
+  // The same for a rank's living incarnation, as a fault that ftrt causes on purpose now.
+  // False: none lives.
+  bool injure(rank_id rank, const std::string& cause);
+
+  // The newest incarnation of a rank; nullptr: never started.
+  [[nodiscard]] std::shared_ptr<const worker_entry> worker(rank_id rank) const;
+  [[nodiscard]] std::shared_ptr<const worker_entry> worker(rank_id rank,
+                                                           incarnation_id incarnation) const;
+  [[nodiscard]] std::uint32_t alive() const;
+
+  // The first control socket of a worker, once; then a fresh one over its lifeline.
+  [[nodiscard]] result<unique_fd> open_control_socket(rank_id rank, incarnation_id incarnation);
+
+  // Sends each rank its join, with a fresh sync block, everyone's buckets and the source's state.
+  // An error names the rank that could not be reached; others may have been told.
+  [[nodiscard]] result<void> send_joins(const std::vector<protocol::join>& joins);
+
+  // Ends every process: waits until `deadline` for workers to leave by themselves, then kills.
+  // Afterwards no process of this run is left. Idempotent.
+  void end(std::chrono::milliseconds patience);
+
+ private:
+  struct fork_request {
+    rank_id rank;
+    incarnation_id incarnation;
+  };
+  struct notice {  // what the listener is told, outside the lock
+    enum class kind { started, start_failed, exited, zygote_replaced } what;
+    rank_id rank;
+    incarnation_id incarnation;
+    std::string text;
+  };
+  using entry_ptr = std::shared_ptr<worker_entry>;
+  using key = std::pair<rank_id, incarnation_id>;
+
+  // What a watched descriptor is; workers' tags are greater.
+  static constexpr std::uint64_t wake_tag = 0;
+  static constexpr std::uint64_t zygote_tag = 1;
+
+  explicit host_table(host_config config);
+
+  // On the table's thread.
+  void watch();
+  void on_zygote_packet();
+  void on_zygote_lost(const error& why);
+  void dispatch(std::uint64_t tag);
+  void on_pidfd(const entry_ptr& worker);
+  void on_standard_error(const entry_ptr& worker);
+  void keep_output(const worker_entry& worker, std::string_view text);
+  void confirm_late_deaths();
+  void deliver_notices();
+
+  // Under the lock.
+  void handle(const protocol::zygote_ready& ready);
+  void handle(const protocol::zygote_refused& refused);
+  void handle(const protocol::worker_forked& forked, unique_fd pidfd);
+  void handle(const protocol::fork_failed& failed);
+  void handle(const protocol::worker_exited& exited);
+  void fork_now(const fork_request& request);
+  [[nodiscard]] result<entry_ptr> make_entry(const fork_request& request,
+                                             std::vector<unique_fd>& for_worker) const;
+  [[nodiscard]] entry_ptr find(rank_id rank, incarnation_id incarnation) const;
+  void settle_death(const entry_ptr& worker, std::string cause);
+  void kill_locked(const entry_ptr& worker, const std::string& cause);
+  void watch_fd(int fd, std::uint64_t tag);
+  [[nodiscard]] result<void> start_zygote();
+  void wake();
+
+  host_config config_;
+  protocol::zygote_ready program_;
+  zygote_process zygote_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool zygote_ready_ = false;
+  std::optional<start_error> start_failure_;
+  std::vector<fork_request> waiting_forks_;
+  std::map<key, entry_ptr> entries_;
+  std::map<rank_id, incarnation_id> newest_;
+  struct late_death {
+    entry_ptr worker;
+    std::chrono::nanoseconds at;
+  };
+  std::vector<late_death> late_deaths_;
+  std::deque<notice> notices_;
+  host_listener* listener_ = nullptr;
+  std::mutex delivery_;  // held while the listener is called, so that it can be taken away safely
+  std::uint32_t zygote_losses_ = 0;
+  bool program_known_ = false;
+  bool ending_ = false;
+  std::atomic<bool> stopped_{false};
+
+  unique_fd epoll_;
+  unique_fd wake_fd_;
+  std::thread thread_;
+};
+
+}  // namespace ftrt::host

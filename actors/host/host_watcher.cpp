@@ -1,0 +1,275 @@
+// The host table's own thread: what the kernel and the zygote say about processes.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <actors/host/clock.hpp>
+#include <actors/host/host_table.hpp>
+#include <actors/host/process_signals.hpp>
+#include <cerrno>
+#include <fstream>
+#include <schemas/protocol/channel.hpp>
+#include <utility>
+
+namespace ftrt::host {
+namespace {
+
+// A pidfd fires when a process dies; only the zygote, which reaps it, knows how. It tells at once, so
+// this is how long a death may stay without its cause.
+constexpr std::chrono::milliseconds wait_for_cause{50};
+// Zygotes in a row that may die before any of them got ready.
+constexpr std::uint32_t max_zygote_losses = 3;
+
+std::uint64_t tag_of(const worker_entry& worker, bool is_pidfd) {
+  // rank and incarnation in one word; the low bits tell the descriptors apart.
+  return (std::uint64_t{worker.rank.value()} << 33 | std::uint64_t{worker.incarnation.value()} << 2 |
+          (is_pidfd ? 2U : 3U));
+}
+
+bool is_readable(int fd) {
+  pollfd poll{fd, POLLIN, 0};
+  return ::poll(&poll, 1, 0) == 1;
+}
+
+}  // namespace
+
+std::string describe_wait_status(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int signal = WTERMSIG(wait_status);
+    const char* name = ::sigabbrev_np(signal);
+    return "killed by signal " + std::to_string(signal) + " (SIG" +
+           (name == nullptr ? "?" : name) + ")";
+  }
+  return "exited with code " + std::to_string(WEXITSTATUS(wait_status));
+}
+
+void host_table::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof one);
+}
+
+void host_table::watch_fd(int fd, std::uint64_t tag) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = tag;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+void host_table::watch() {
+  while (!stopped_) {
+    epoll_event events[32];
+    const bool waiting_for_cause = [this] {
+      const std::lock_guard lock{mutex_};
+      return !late_deaths_.empty();
+    }();
+    const int count = ::epoll_wait(epoll_.get(), events, 32, waiting_for_cause ? 5 : -1);
+    for (int i = 0; i < count; ++i) dispatch(events[i].data.u64);
+    confirm_late_deaths();
+    deliver_notices();
+  }
+}
+
+void host_table::dispatch(std::uint64_t tag) {
+  if (tag == wake_tag) {
+    std::uint64_t ignored = 0;
+    [[maybe_unused]] const auto got = ::read(wake_fd_.get(), &ignored, sizeof ignored);
+    return;
+  }
+  if (tag == zygote_tag) return on_zygote_packet();
+  const rank_id rank{static_cast<std::uint32_t>(tag >> 33)};
+  const incarnation_id incarnation{static_cast<std::uint32_t>((tag >> 2) & 0x7fffffffU)};
+  const auto worker = [&] {
+    const std::lock_guard lock{mutex_};
+    return find(rank, incarnation);
+  }();
+  if (!worker) return;
+  if ((tag & 3U) == 2U) {
+    on_pidfd(worker);
+  } else {
+    on_standard_error(worker);
+  }
+}
+
+void host_table::on_zygote_packet() {
+  auto packet = protocol::receive_packet(zygote_.channel());
+  if (!packet) {
+    if (packet.error().code != error_code::busy) on_zygote_lost(packet.error());
+    return;
+  }
+  const std::lock_guard lock{mutex_};
+  std::visit(
+      [&](auto& message) {
+        using type = std::decay_t<decltype(message)>;
+        if constexpr (std::is_same_v<type, protocol::worker_forked>) {
+          if (packet->descriptors.size() == 1) {
+            handle(message, std::move(packet->descriptors.front()));
+          }
+        } else if constexpr (std::is_same_v<type, protocol::zygote_ready> ||
+                             std::is_same_v<type, protocol::zygote_refused> ||
+                             std::is_same_v<type, protocol::fork_failed> ||
+                             std::is_same_v<type, protocol::worker_exited>) {
+          handle(message);
+        }
+      },
+      packet->message);
+}
+
+void host_table::handle(const protocol::zygote_ready& ready) {
+  // A later zygote has loaded the same scenario: what it says must be what the workers run on.
+  if (!program_known_) program_ = ready;
+  program_known_ = true;
+  zygote_ready_ = true;
+  zygote_losses_ = 0;
+  for (const auto& request : std::exchange(waiting_forks_, {})) fork_now(request);
+  changed_.notify_all();
+}
+
+void host_table::handle(const protocol::zygote_refused& refused) {
+  start_failure_ = start_error{refused.diagnostics, std::nullopt};
+  changed_.notify_all();
+}
+
+void host_table::handle(const protocol::worker_forked& forked, unique_fd pidfd) {
+  const auto worker = find(forked.rank, forked.incarnation);
+  if (!worker) return;
+  worker->pidfd = std::move(pidfd);
+  worker->pid = forked.pid;
+  watch_fd(worker->pidfd.get(), tag_of(*worker, true));
+  watch_fd(worker->standard_error.get(), tag_of(*worker, false));
+  notices_.push_back({notice::kind::started, forked.rank, forked.incarnation, {}});
+  if (ending_) kill_locked(worker, "killed at the end of the run");
+}
+
+void host_table::handle(const protocol::fork_failed& failed) {
+  entries_.erase({failed.rank, failed.incarnation});
+  notices_.push_back(
+      {notice::kind::start_failed, failed.rank, failed.incarnation, failed.text});
+}
+
+void host_table::handle(const protocol::worker_exited& exited) {
+  if (const auto worker = find(exited.rank, exited.incarnation)) {
+    settle_death(worker, describe_wait_status(exited.wait_status));
+  }
+}
+
+void host_table::settle_death(const entry_ptr& worker, std::string cause) {
+  if (worker->dead) return;
+  worker->exit_cause = worker->kill_cause.empty() ? std::move(cause)
+                                                  : worker->kill_cause + ": " + std::move(cause);
+  worker->dead = true;
+  std::erase_if(late_deaths_, [&](const late_death& late) { return late.worker == worker; });
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
+  notices_.push_back({notice::kind::exited, worker->rank, worker->incarnation, {}});
+  changed_.notify_all();
+}
+
+void host_table::on_pidfd(const entry_ptr& worker) {
+  on_standard_error(worker);
+  const std::lock_guard lock{mutex_};
+  if (worker->dead) return;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
+  if (zygote_ready_) {
+    late_deaths_.push_back({worker, monotonic_now() + wait_for_cause});
+  } else {
+    settle_death(worker, "died (how is unknown: nobody was left to reap it)");
+  }
+}
+
+void host_table::confirm_late_deaths() {
+  const std::lock_guard lock{mutex_};
+  const auto now = monotonic_now();
+  const auto late = late_deaths_;
+  for (const auto& death : late) {
+    if (death.at <= now) settle_death(death.worker, "died (its exit status did not arrive)");
+  }
+}
+
+void host_table::on_standard_error(const entry_ptr& worker) {
+  char text[4096];
+  while (true) {
+    const auto count = ::read(worker->standard_error.get(), text, sizeof text);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return;
+    if (count == 0) {
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->standard_error.get(), nullptr);
+      return;
+    }
+    const std::string_view written{text, static_cast<std::size_t>(count)};
+    worker->errors.append(written);
+    keep_output(*worker, written);
+  }
+}
+
+void host_table::keep_output(const worker_entry& worker, std::string_view text) {
+  std::filesystem::path folder;
+  {
+    const std::lock_guard lock{mutex_};
+    folder = config_.worker_logs;
+  }
+  if (folder.empty()) return;
+  std::ofstream{folder / ("rank-" + std::to_string(worker.rank.value()) + ".log"), std::ios::app}
+      << text;
+}
+
+void host_table::on_zygote_lost(const error& why) {
+  const std::lock_guard lock{mutex_};
+  zygote_ready_ = false;
+  ++zygote_losses_;
+  zygote_.end(std::chrono::milliseconds{0});
+  if (ending_) return;
+  if (!program_known_ || zygote_losses_ > max_zygote_losses) {
+    start_failure_ = start_error{
+        {},
+        error{error_code::internal,
+              "the worker program ended before it was ready; its output above tells why",
+              why.describe()}};
+    for (const auto& request : std::exchange(waiting_forks_, {})) {
+      notices_.push_back({notice::kind::start_failed, request.rank, request.incarnation,
+                          "the zygote cannot be restarted"});
+    }
+    changed_.notify_all();
+    return;
+  }
+  // Dead workers whose status the old zygote did not tell.
+  for (const auto& item : entries_) {
+    const auto& worker = item.second;
+    if (worker->pid > 0 && !worker->dead && is_readable(worker->pidfd.get())) {
+      settle_death(worker, "died (how is unknown: nobody was left to reap it)");
+    } else if (worker->pid == 0 && !worker->dead) {
+      waiting_forks_.push_back({worker->rank, worker->incarnation});
+    }
+  }
+  auto restarted = start_zygote();
+  notices_.push_back({notice::kind::zygote_replaced, {}, {},
+                      restarted ? "the zygote died and was replaced"
+                                : "the zygote died and could not be replaced: " +
+                                      restarted.error().describe()});
+}
+
+void host_table::deliver_notices() {
+  const std::lock_guard delivering{delivery_};
+  std::deque<notice> notices;
+  host_listener* listener = nullptr;
+  {
+    const std::lock_guard lock{mutex_};
+    listener = listener_;
+    if (listener == nullptr) return;
+    notices = std::exchange(notices_, {});
+  }
+  for (const auto& n : notices) {
+    switch (n.what) {
+      case notice::kind::started: listener->worker_started(n.rank, n.incarnation); break;
+      case notice::kind::start_failed:
+        listener->worker_start_failed(n.rank, n.incarnation, n.text);
+        break;
+      case notice::kind::exited: listener->worker_exited(n.rank, n.incarnation); break;
+      case notice::kind::zygote_replaced: listener->zygote_replaced(n.text); break;
+    }
+  }
+}
+
+}  // namespace ftrt::host

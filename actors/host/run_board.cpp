@@ -1,0 +1,160 @@
+#include <actors/host/run_board.hpp>
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace ftrt::host {
+
+run_board::run_board(std::string run_id, std::uint32_t world_size, std::uint64_t total_iterations,
+                     std::uint64_t iterations_per_epoch)
+    : iterations_per_epoch_(std::max<std::uint64_t>(iterations_per_epoch, 1)) {
+  summary_.run_id = std::move(run_id);
+  summary_.world_size = world_size;
+  summary_.test_accuracy = std::numeric_limits<double>::quiet_NaN();
+  latest_.world_size = world_size;
+  latest_.total_iterations = total_iterations;
+  latest_.test_accuracy = summary_.test_accuracy;
+}
+
+void run_board::set_membership(membership now) {
+  const std::lock_guard lock{mutex_};
+  membership_ = now;
+  summary_.generations = now.generation.value();
+  latest_.generation = now.generation.value();
+}
+
+run_board::membership run_board::current() const {
+  const std::lock_guard lock{mutex_};
+  return membership_;
+}
+
+bool run_board::count(const storage::progress_record& record) {
+  const std::lock_guard lock{mutex_};
+  if (record.generation < oldest_generation_) return false;
+  if (record.kind == storage::record_kind::evaluation) {
+    if (record.iteration <= evaluated_) return false;
+    evaluated_ = record.iteration;
+    summary_.test_accuracy = latest_.test_accuracy = record.accuracy;
+    return true;
+  }
+  if (record.iteration <= summary_.iterations) return false;
+  if (first_begun_ns_ == 0) first_begun_ns_ = record.committed_ns - record.step_ns;
+  last_committed_ns_ = record.committed_ns;
+  summary_.iterations = record.iteration;
+  summary_.optimizer_steps = record.optimizer_step;
+  summary_.train_loss = record.loss;
+  ++executed_;
+  ++committed_;
+  samples_ += record.samples;
+  latest_.iteration = record.iteration;
+  latest_.train_loss = record.loss;
+  latest_.epoch = static_cast<double>(record.iteration) / static_cast<double>(iterations_per_epoch_);
+  return true;
+}
+
+void run_board::roll_back_to(iteration_id iteration, generation_id generation) {
+  const std::lock_guard lock{mutex_};
+  ++rollbacks_;
+  oldest_generation_ = generation.value();
+  evaluated_ = std::min(evaluated_, iteration.value());
+  if (iteration.value() >= summary_.iterations) return;
+  committed_ -= std::min(committed_, summary_.iterations - iteration.value());
+  summary_.last_checkpoint_iteration =
+      std::min(summary_.last_checkpoint_iteration, iteration.value());
+  summary_.iterations = latest_.iteration = iteration.value();
+}
+
+std::uint64_t run_board::rollbacks() const {
+  const std::lock_guard lock{mutex_};
+  return rollbacks_;
+}
+
+void run_board::count_redone() {
+  const std::lock_guard lock{mutex_};
+  ++executed_;
+}
+
+void run_board::add(recovery_record recovery) {
+  const std::lock_guard lock{mutex_};
+  summary_.recoveries.push_back(std::move(recovery));
+}
+
+void run_board::add(actor_restart_record restart) {
+  const std::lock_guard lock{mutex_};
+  summary_.actor_restarts.push_back(std::move(restart));
+}
+
+double run_board::last_checkpoint_ms() const {
+  const std::lock_guard lock{mutex_};
+  return last_checkpoint_ms_;
+}
+
+std::uint64_t run_board::last_checkpoint_iteration() const {
+  const std::lock_guard lock{mutex_};
+  return summary_.last_checkpoint_iteration;
+}
+
+void run_board::set_checkpoint(iteration_id iteration, double ms) {
+  const std::lock_guard lock{mutex_};
+  last_checkpoint_ms_ = ms;
+  ++summary_.checkpoints_committed;
+  summary_.last_checkpoint_iteration = iteration.value();
+}
+
+void run_board::set_ranks_alive(std::uint32_t ranks) {
+  const std::lock_guard lock{mutex_};
+  latest_.ranks_alive = ranks;
+}
+
+void run_board::set_finished(const protocol::finished& report) {
+  const std::lock_guard lock{mutex_};
+  summary_.iterations = latest_.iteration = report.iteration.value();
+  summary_.optimizer_steps = report.optimizer_steps;
+  summary_.train_loss = report.train_loss;
+  summary_.test_accuracy = latest_.test_accuracy = report.test_accuracy;
+  summary_.weights_digest = report.weights_digest;
+}
+
+void run_board::request_stop(std::string reason) {
+  const std::lock_guard lock{mutex_};
+  if (!stop_reason_) stop_reason_ = std::move(reason);
+}
+
+std::optional<std::string> run_board::stop_reason() const {
+  const std::lock_guard lock{mutex_};
+  return stop_reason_;
+}
+
+double run_board::samples_per_second() const {
+  const auto elapsed_ns = last_committed_ns_ - first_begun_ns_;
+  return elapsed_ns > 0 ? static_cast<double>(samples_) * 1e9 / static_cast<double>(elapsed_ns) : 0;
+}
+
+progress run_board::latest() const {
+  const std::lock_guard lock{mutex_};
+  auto now = latest_;
+  now.samples_per_second = samples_per_second();
+  const auto elapsed_s = static_cast<double>(last_committed_ns_ - first_begun_ns_) / 1e9;
+  if (committed_ > 0 && now.total_iterations > now.iteration) {
+    now.eta_seconds = elapsed_s / static_cast<double>(committed_) *
+                      static_cast<double>(now.total_iterations - now.iteration);
+  }
+  return now;
+}
+
+std::uint64_t run_board::last_iteration() const {
+  const std::lock_guard lock{mutex_};
+  return summary_.iterations;
+}
+
+run_summary run_board::summary() const {
+  const std::lock_guard lock{mutex_};
+  auto made = summary_;
+  made.epochs = static_cast<double>(made.iterations) / static_cast<double>(iterations_per_epoch_);
+  made.samples_per_second = samples_per_second();
+  made.goodput =
+      executed_ > 0 ? static_cast<double>(committed_) / static_cast<double>(executed_) : 0;
+  return made;
+}
+
+}  // namespace ftrt::host

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <ftrt/run.hpp>
+#include <ftrt/summary.hpp>
+#include <ftrt/types.hpp>
+#include <mutex>
+#include <optional>
+#include <schemas/protocol/messages.hpp>
+#include <storage/progress.hpp>
+#include <string>
+
+namespace ftrt::host {
+
+// Where a run stands, for whoever asks: what a new run_supervisor or metrics actor takes over, what
+// the progress line shows, and what the summary is made of. Any thread; every call is short.
+class run_board {
+ public:
+  run_board(std::string run_id, std::uint32_t world_size, std::uint64_t total_iterations,
+            std::uint64_t iterations_per_epoch);
+
+  // The generation and branch in force, for the next run_supervisor.
+  struct membership {
+    generation_id generation;
+    branch_id branch;
+  };
+  void set_membership(membership now);
+  [[nodiscard]] membership current() const;
+
+  // One record of a rank's ring, the first of its iteration. False: older than what was counted
+  // already in this branch of history (another rank's copy), so not news.
+  bool count(const storage::progress_record& record);
+  // History past `iteration` is void, and so is what generations before `generation` still report.
+  void roll_back_to(iteration_id iteration, generation_id generation);
+  // Grows with every rollback.
+  [[nodiscard]] std::uint64_t rollbacks() const;
+  // The iteration at work was abandoned and is done again.
+  void count_redone();
+
+  void add(recovery_record recovery);
+  void add(actor_restart_record restart);
+  // A checkpoint became durable, in so many milliseconds.
+  void set_checkpoint(iteration_id iteration, double ms);
+  [[nodiscard]] double last_checkpoint_ms() const;
+  [[nodiscard]] std::uint64_t last_checkpoint_iteration() const;
+  void set_ranks_alive(std::uint32_t ranks);
+  void set_finished(const protocol::finished& report);
+
+  // A request to stop is kept here, so that a new run_supervisor knows of it.
+  void request_stop(std::string reason);
+  [[nodiscard]] std::optional<std::string> stop_reason() const;
+
+  [[nodiscard]] progress latest() const;
+  [[nodiscard]] std::uint64_t last_iteration() const;
+  // Everything but status, error and wall time, which the end of the run knows.
+  [[nodiscard]] run_summary summary() const;
+
+ private:
+  [[nodiscard]] double samples_per_second() const;
+
+  mutable std::mutex mutex_;
+  run_summary summary_;
+  membership membership_;
+  progress latest_;
+  std::uint64_t iterations_per_epoch_;
+  std::uint64_t executed_ = 0;   // iterations, those that were undone or redone included
+  std::uint64_t committed_ = 0;  // iterations that this process saw committed and not undone
+  std::uint64_t samples_ = 0;    // of the committed ones
+  std::uint64_t evaluated_ = 0;          // iteration of the last evaluation that was counted
+  std::uint64_t oldest_generation_ = 0;  // records of older ones are void
+  std::uint64_t rollbacks_ = 0;
+  std::int64_t first_begun_ns_ = 0;
+  std::int64_t last_committed_ns_ = 0;
+  double last_checkpoint_ms_ = 0;
+  std::optional<std::string> stop_reason_;
+};
+
+}  // namespace ftrt::host

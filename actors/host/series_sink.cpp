@@ -1,0 +1,48 @@
+#include <spdlog/spdlog.h>
+
+#include <actors/host/series_sink.hpp>
+#include <chrono>
+
+namespace ftrt::host {
+
+series_sink::series_sink(const std::filesystem::path& folder, iteration_id first_step)
+    : filter_(first_step) {
+  auto opened = metrics::tensorboard_writer::open(folder, first_step);
+  if (opened) {
+    writer_.emplace(std::move(*opened));
+  } else {
+    complain(tl::unexpected(opened.error()));
+  }
+}
+
+void series_sink::write(const std::vector<series_points>& batch) {
+  if (!writer_) return;
+  const auto now = std::chrono::system_clock::now();
+  for (const auto& [generation, iteration, points] : batch) {
+    std::vector<metrics::scalar> admitted;
+    for (const auto& point : points) {
+      if (filter_.admit(point.tag, generation, iteration)) admitted.push_back(point);
+    }
+    if (!admitted.empty()) complain(writer_->add(iteration, now, admitted));
+  }
+  complain(writer_->flush());
+}
+
+void series_sink::roll_back(generation_id generation, iteration_id first_step) {
+  filter_.rollback(generation, first_step);
+  if (writer_) complain(writer_->restart(first_step));
+}
+
+void series_sink::close() {
+  if (writer_) complain(writer_->flush(metrics::tensorboard_writer::durability::disk));
+  writer_.reset();
+}
+
+void series_sink::complain(const result<void>& outcome) {
+  // Once: a full disk would fill the log as well.
+  if (outcome || complained_) return;
+  complained_ = true;
+  spdlog::warn("tensorboard: {}", outcome.error().describe());
+}
+
+}  // namespace ftrt::host

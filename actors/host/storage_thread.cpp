@@ -1,0 +1,81 @@
+#include <spdlog/spdlog.h>
+
+#include <actors/host/clock.hpp>
+#include <actors/host/storage_thread.hpp>
+#include <utility>
+
+namespace ftrt::host {
+
+storage_thread::storage_thread(storage::catalog catalog, storage::event_log log, observer& watcher)
+    : catalog_(std::move(catalog)),
+      log_(std::move(log)),
+      observer_(watcher),
+      thread_([this] { work(); }) {}
+
+storage_thread::~storage_thread() {
+  {
+    const std::lock_guard lock{mutex_};
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void storage_thread::post(job work) {
+  {
+    const std::lock_guard lock{mutex_};
+    jobs_.push_back(std::move(work));
+  }
+  wake_.notify_one();
+}
+
+void storage_thread::record(event what) {
+  what.wall_time_ms = unix_now_ms();
+  observer_.post(what);
+  {
+    const std::lock_guard lock{mutex_};
+    events_.push_back(std::move(what));
+  }
+  wake_.notify_one();
+}
+
+bool storage_thread::drain(std::chrono::milliseconds deadline) {
+  std::unique_lock lock{mutex_};
+  return idle_.wait_for(lock, deadline,
+                        [this] { return jobs_.empty() && events_.empty() && !busy_; });
+}
+
+void storage_thread::work() {
+  std::unique_lock lock{mutex_};
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_ || !jobs_.empty() || !events_.empty(); });
+    if (jobs_.empty() && events_.empty()) return;
+    busy_ = true;
+    const auto events = std::exchange(events_, {});
+    job next;
+    if (!jobs_.empty()) {
+      next = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    lock.unlock();
+    write(events);
+    if (next) next(catalog_);
+    lock.lock();
+    busy_ = false;
+    if (jobs_.empty() && events_.empty()) idle_.notify_all();
+  }
+}
+
+void storage_thread::write(const std::vector<event>& events) {
+  if (events.empty()) return;
+  for (const auto& what : events) {
+    if (auto written = log_.append(what); !written) {
+      spdlog::warn("event log: {}", written.error().describe());
+    }
+  }
+  if (auto added = catalog_.add_events(events); !added) {
+    spdlog::warn("catalog: {}", added.error().describe());
+  }
+}
+
+}  // namespace ftrt::host

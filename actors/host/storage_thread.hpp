@@ -1,0 +1,55 @@
+#pragma once
+
+#include <actors/host/observer.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <ftrt/event.hpp>
+#include <functional>
+#include <mutex>
+#include <storage/catalog.hpp>
+#include <storage/event_log.hpp>
+#include <thread>
+#include <vector>
+
+namespace ftrt::host {
+
+// The one thread that waits for the disk. It owns the catalog and the event log; everybody else
+// posts work to it and is answered by whatever the work itself sends. Any thread may post.
+//
+// Two queues: jobs, in order and never dropped (their number is bounded by their senders: one
+// checkpoint at a time, a few rows a generation), and events, written in batches between jobs.
+class storage_thread {
+ public:
+  using job = std::function<void(storage::catalog&)>;
+
+  storage_thread(storage::catalog catalog, storage::event_log log, observer& watcher);
+  // Does all queued work first.
+  ~storage_thread();
+  storage_thread(const storage_thread&) = delete;
+  storage_thread& operator=(const storage_thread&) = delete;
+
+  void post(job work);
+  // Stamps the event with the time, tells the observer, queues it for log and catalog.
+  void record(event what);
+  // Waits until everything posted before was done; false: not by the deadline.
+  [[nodiscard]] bool drain(std::chrono::milliseconds deadline);
+
+ private:
+  void work();
+  void write(const std::vector<event>& events);
+
+  storage::catalog catalog_;
+  storage::event_log log_;
+  observer& observer_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable idle_;
+  std::deque<job> jobs_;
+  std::vector<event> events_;
+  bool busy_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ftrt::host

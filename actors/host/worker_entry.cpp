@@ -1,0 +1,16 @@
+#include <actors/host/worker_entry.hpp>
+
+namespace ftrt::host {
+
+void text_tail::append(std::string_view text) {
+  const std::lock_guard lock{mutex_};
+  text_.append(text);
+  if (text_.size() > capacity_bytes) text_.erase(0, text_.size() - capacity_bytes);
+}
+
+std::string text_tail::text() const {
+  const std::lock_guard lock{mutex_};
+  return text_;
+}
+
+}  // namespace ftrt::host

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <ftrt/types.hpp>
+#include <mutex>
+#include <optional>
+#include <schemas/unique_fd.hpp>
+#include <storage/shared_memory.hpp>
+#include <string>
+
+namespace ftrt::host {
+
+// The last bytes that a worker wrote to standard error. Bounded; any thread.
+class text_tail {
+ public:
+  void append(std::string_view text);
+  [[nodiscard]] std::string text() const;
+
+ private:
+  static constexpr std::size_t capacity_bytes = 8192;
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
+// One incarnation of a rank, alive or dead: its process and everything that it shares with control.
+// Held by the host table and by whoever still reads its memories; those are unmapped with the last
+// holder. The atomics are written by the host table only.
+struct worker_entry {
+  rank_id rank;
+  incarnation_id incarnation;
+  storage::shared_memory progress;
+  storage::shared_memory snapshots;
+  storage::shared_memory bucket;
+  storage::shared_memory state;
+  unique_fd lifeline;       // our end
+  unique_fd control;        // our end of the first control socket, until a trainer takes it
+  unique_fd standard_error;  // read end
+  text_tail errors;
+
+  std::atomic<pid_t> pid{0};
+  unique_fd pidfd;  // set once, before `pid`
+  std::atomic<bool> dead{false};
+  std::atomic<std::int64_t> fault_ns{0};  // CLOCK_MONOTONIC of the fault where ftrt caused it
+
+  // Written under the table's lock before `dead`.
+  std::string kill_cause;  // why ftrt killed it; empty where it did not
+  std::string exit_cause;  // "killed by signal 9 (SIGKILL)"
+};
+
+}  // namespace ftrt::host
