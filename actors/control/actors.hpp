@@ -4,12 +4,13 @@
 #include <caf/replies_to.hpp>
 #include <caf/typed_actor.hpp>
 
-// The interface of every actor, one place. Who restarts whom: host_supervisor restarts all others, each
-// alone. Who monitors whom: host_supervisor all others, run_supervisor the trainers.
+// The interface of every actor, one place. Who restarts whom: host_supervisor restarts all others,
+// each alone. Who monitors whom: host_supervisor all others, run_supervisor the trainers.
 namespace ftrt::actors {
 
 // A rank's trainer: the broker at our end of its worker's control socket. Ends with
-// trainer_exit::worker_lost once the worker is known dead, which is how the loss of a rank is learnt.
+// trainer_exit::worker_lost once the worker is known dead, which is how the loss of a rank is
+// learnt.
 using trainer_actor = caf::typed_actor<
     // Write this message to the worker.
     caf::reacts_to<tell_worker>,
@@ -36,21 +37,21 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::trainer_ready)
 namespace ftrt::actors {
 
 // Decides: carries inputs to the recovery machine and its actions out.
-using run_supervisor_actor = caf::typed_actor<
-    caf::reacts_to<trainer_ready>,
-    // From trainers: all that workers say but snapshot_ready.
-    caf::reacts_to<worker_message>,
-    // From host_supervisor: no process came of start_worker.
-    caf::reacts_to<worker_start_failed>,
-    // From host_supervisor: a worker died that had no trainer to tell of it.
-    caf::reacts_to<worker_exited>,
-    // Answer to find_newest_checkpoint, from the storage thread.
-    caf::reacts_to<recovery::checkpoint_found>,
-    // The awaited checkpoint is durable, or never will be.
-    caf::reacts_to<checkpoint_settled>,
-    caf::reacts_to<stop_run>,
-    // Looks at the progress pages.
-    caf::reacts_to<tick>, caf::reacts_to<deadline_alarm>, caf::reacts_to<backoff_over>>;
+using run_supervisor_actor =
+    caf::typed_actor<caf::reacts_to<trainer_ready>,
+                     // From trainers: all that workers say but snapshot_ready.
+                     caf::reacts_to<worker_message>,
+                     // From host_supervisor: no process came of start_worker.
+                     caf::reacts_to<worker_start_failed>,
+                     // From host_supervisor: a worker died that had no trainer to tell of it.
+                     caf::reacts_to<worker_exited>,
+                     // Answer to find_newest_checkpoint, from the storage thread.
+                     caf::reacts_to<recovery::checkpoint_found>,
+                     // The awaited checkpoint is durable, or never will be.
+                     caf::reacts_to<checkpoint_settled>, caf::reacts_to<stop_run>,
+                     // Looks at the progress pages.
+                     caf::reacts_to<tick>, caf::reacts_to<deadline_alarm>,
+                     caf::reacts_to<backoff_over>>;
 
 // Persists snapshots; the only one that has checkpoints written and pruned.
 using checkpoint_actor = caf::typed_actor<
@@ -59,8 +60,7 @@ using checkpoint_actor = caf::typed_actor<
     // Answered to run_supervisor with checkpoint_settled.
     caf::reacts_to<await_checkpoint>,
     // From the storage thread: a job of ours ended.
-    caf::reacts_to<checkpoint_settled>,
-    caf::reacts_to<tick>>;
+    caf::reacts_to<checkpoint_settled>, caf::reacts_to<tick>>;
 
 // Reads the progress rings: TensorBoard and the progress line.
 using metrics_actor = caf::typed_actor<caf::reacts_to<tick>>;

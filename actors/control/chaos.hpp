@@ -6,8 +6,9 @@
 
 namespace ftrt::actors {
 
-// The chaos actor: looks at the committed iteration once a millisecond and carries out the faults that
-// `schedule` says are due: SIGKILL of workers through the host table, kill of actors through CAF.
+// The chaos actor: looks at the committed iteration once a millisecond and carries out the faults
+// that `schedule` says are due: SIGKILL of workers through the host table, kill of actors through
+// CAF.
 [[nodiscard]] chaos_actor spawn_chaos(caf::actor_system& system, const run_context& context,
                                       chaos_schedule& schedule);
 

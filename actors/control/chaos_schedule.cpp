@@ -38,8 +38,8 @@ bool chaos_schedule::is_due(plan& p, iteration_id committed, time_point now) {
 
 void chaos_schedule::advance(plan& p, iteration_id committed, time_point now) {
   ++p.fired;
-  p.done = p.entry.at_iteration.has_value() ||
-           (p.entry.max_count > 0 && p.fired >= p.entry.max_count);
+  p.done =
+      p.entry.at_iteration.has_value() || (p.entry.max_count > 0 && p.fired >= p.entry.max_count);
   if (p.entry.every_iterations) {
     // The next multiple beyond, however far a poll was late.
     const auto step = *p.entry.every_iterations;

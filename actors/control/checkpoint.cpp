@@ -35,7 +35,7 @@ struct checkpoint_state {
   checkpoint_actor::pointer self = nullptr;
   const run_context* context = nullptr;
   snapshot_collector collector;
-  std::set<std::pair<branch_id, iteration_id>> posted;   // jobs that were begun
+  std::set<std::pair<branch_id, iteration_id>> posted;  // jobs that were begun
   std::optional<iteration_id> awaited;
 
   static constexpr const char* name = "checkpoint";

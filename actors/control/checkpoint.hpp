@@ -13,8 +13,8 @@ namespace ftrt::actors {
 
 // Collects the parts of each iteration's snapshot. Pure: no actor, no clock.
 //
-// A set is complete once every part of one (generation, branch, iteration) is known. Only the newest
-// few incomplete sets are kept: a part whose rank died never comes, and its set is void.
+// A set is complete once every part of one (generation, branch, iteration) is known. Only the
+// newest few incomplete sets are kept: a part whose rank died never comes, and its set is void.
 class snapshot_collector {
  public:
   // The set that this part completes.

@@ -47,8 +47,7 @@ void prune(const run_context& context, storage::catalog& catalog) {
   if (!old) return context.record(event::kind::warning, "catalog", old.error().describe());
   for (const auto& checkpoint : *old) {
     // Row first: the catalog never names a file that is gone.
-    auto removed =
-        catalog.remove_row(checkpoint.manifest.iteration, checkpoint.manifest.branch);
+    auto removed = catalog.remove_row(checkpoint.manifest.iteration, checkpoint.manifest.branch);
     if (removed) removed = storage::remove_checkpoint(checkpoint.directory);
     if (!removed) {
       context.record(event::kind::warning, name_of(checkpoint.manifest.iteration),

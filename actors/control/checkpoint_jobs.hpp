@@ -24,14 +24,14 @@ struct snapshot_set {
   std::vector<snapshot_part> parts;  // by part number
 };
 
-// Makes it durable, verifies it, adds it to the catalog, prunes older ones (in this order), and answers
-// the checkpoint actor with checkpoint_settled. A snapshot that was overwritten meanwhile is not
-// an error but a checkpoint less: settled as not committed, with the reason.
+// Makes it durable, verifies it, adds it to the catalog, prunes older ones (in this order), and
+// answers the checkpoint actor with checkpoint_settled. A snapshot that was overwritten meanwhile
+// is not an error but a checkpoint less: settled as not committed, with the reason.
 void post_persist(const run_context& context, snapshot_set set);
 
-// Looks the newest usable checkpoint of the lineage up, verifying each until one is good; bad ones are
-// quarantined. Answers the run_supervisor with recovery::checkpoint_found. `quarantine`: this one failed
-// elsewhere and is set aside first.
+// Looks the newest usable checkpoint of the lineage up, verifying each until one is good; bad ones
+// are quarantined. Answers the run_supervisor with recovery::checkpoint_found. `quarantine`: this
+// one failed elsewhere and is set aside first.
 void post_find_newest(const run_context& context, std::optional<iteration_id> quarantine);
 
 // Answers the checkpoint actor with checkpoint_settled where this iteration's checkpoint is in the

@@ -19,8 +19,8 @@
 
 namespace ftrt::actors {
 
-// Who is who at the moment: an actor that was restarted is found here under its old name. Any thread.
-// Holds handles, so it is emptied before the actor system ends.
+// Who is who at the moment: an actor that was restarted is found here under its old name. Any
+// thread. Holds handles, so it is emptied before the actor system ends.
 class actor_directory {
  public:
   template <class Handle>

@@ -7,9 +7,9 @@
 
 namespace ftrt::actors {
 
-// The handlers that every actor needs, for CAF's own defaults end it: an error that bounced back or a
-// message that nobody expects is logged and dropped; an exit message ends it only when it was meant
-// (user_shutdown, kill).
+// The handlers that every actor needs, for CAF's own defaults end it: an error that bounced back or
+// a message that nobody expects is logged and dropped; an exit message ends it only when it was
+// meant (user_shutdown, kill).
 inline void install_default_handlers(caf::scheduled_actor* self, std::string name) {
   self->set_error_handler([name](caf::scheduled_actor*, caf::error& why) {
     spdlog::debug("{}: a message bounced: code {}", name, static_cast<int>(why.code()));

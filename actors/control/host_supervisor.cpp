@@ -23,11 +23,16 @@ struct child {
 
 std::string name_of(const child& who) {
   switch (who.role) {
-    case child::role::run_supervisor: return "run_supervisor";
-    case child::role::checkpoint: return "checkpoint";
-    case child::role::metrics: return "metrics";
-    case child::role::chaos: return "chaos";
-    case child::role::trainer: return "trainer:" + std::to_string(who.rank.value());
+    case child::role::run_supervisor:
+      return "run_supervisor";
+    case child::role::checkpoint:
+      return "checkpoint";
+    case child::role::metrics:
+      return "metrics";
+    case child::role::chaos:
+      return "chaos";
+    case child::role::trainer:
+      return "trainer:" + std::to_string(who.rank.value());
   }
   return "?";
 }
@@ -76,12 +81,13 @@ struct host_supervisor_state {
                     "incarnation " + std::to_string(incarnation.value()) + ", pid " +
                         std::to_string(worker->pid),
                     rank);
-    context->storage->post([rank, incarnation, pid = worker->pid.load()](storage::catalog& catalog) {
-      if (auto begun = catalog.begin_incarnation(rank, incarnation, pid, host::unix_now_ms());
-          !begun) {
-        spdlog::warn("catalog: {}", begun.error().describe());
-      }
-    });
+    context->storage->post(
+        [rank, incarnation, pid = worker->pid.load()](storage::catalog& catalog) {
+          if (auto begun = catalog.begin_incarnation(rank, incarnation, pid, host::unix_now_ms());
+              !begun) {
+            spdlog::warn("catalog: {}", begun.error().describe());
+          }
+        });
     context->board->set_ranks_alive(context->host->alive());
     start_trainer(rank, incarnation);
   }
@@ -95,8 +101,7 @@ struct host_supervisor_state {
       tell_if_dead(rank, incarnation);
       return false;
     }
-    const auto trainer =
-        spawn_trainer(system(), *context, rank, incarnation, std::move(*socket));
+    const auto trainer = spawn_trainer(system(), *context, rank, incarnation, std::move(*socket));
     context->actors.set_trainer(rank, trainer);
     keep(trainer, {child::role::trainer, rank, incarnation});
     context->post<run_supervisor_actor>(trainer_ready{rank, incarnation, trainer});
@@ -148,9 +153,15 @@ struct host_supervisor_state {
   // False: nothing was restarted, as a trainer's worker had died as well.
   bool restart(const child& who) {
     switch (who.role) {
-      case child::role::checkpoint: keep(spawn_checkpoint(system(), *context), who); return true;
-      case child::role::metrics: keep(spawn_metrics(system(), *context), who); return true;
-      case child::role::chaos: start_chaos(); return true;
+      case child::role::checkpoint:
+        keep(spawn_checkpoint(system(), *context), who);
+        return true;
+      case child::role::metrics:
+        keep(spawn_metrics(system(), *context), who);
+        return true;
+      case child::role::chaos:
+        start_chaos();
+        return true;
       case child::role::run_supervisor:
         keep(spawn_run_supervisor(system(), *context, take_over()), who);
         return true;
@@ -191,10 +202,8 @@ host_supervisor_actor::behavior_type host_supervisor_behavior(
   state.self = self;
   state.context = context;
   state.options = options;
-  self->set_down_handler([self](caf::scheduled_actor*, caf::down_msg& message) {
-    self->state.down(message);
-  });
-  context->actors.set(host_supervisor_actor{self});
+  self->set_down_handler(
+      [self](caf::scheduled_actor*, caf::down_msg& message) { self->state.down(message); });
   state.start_all();
   return {
       [self](const start_worker& what) {

@@ -8,8 +8,9 @@
 
 namespace ftrt::actors {
 
-// The root of a run's actors. It spawns the others and keeps their handles (an actor that nobody holds
-// is destroyed), turns started processes into trainers, and restarts whichever actor dies, alone:
+// The root of a run's actors. It spawns the others and keeps their handles (an actor that nobody
+// holds is destroyed), turns started processes into trainers, and restarts whichever actor dies,
+// alone:
 //
 //   trainer         its worker gets a fresh control socket over the lifeline
 //   run_supervisor  takes the living workers and their generation over

@@ -7,8 +7,8 @@
 #include <schemas/protocol/messages.hpp>
 #include <string>
 
-// What actors say to each other. All of them live in one process, so messages are plain structs that
-// never cross a wire; what crosses one is schemas/protocol.
+// What actors say to each other. All of them live in one process, so messages are plain structs
+// that never cross a wire; what crosses one is schemas/protocol.
 namespace ftrt::actors {
 
 // A rank's worker said this.

@@ -38,10 +38,8 @@ struct metrics_state {
       follow(rank_id{rank});
     }
     if (context->series != nullptr && !batch.empty()) {
-      context->storage->post(
-          [series = context->series, points = std::exchange(batch, {})](storage::catalog&) {
-            series->write(points);
-          });
+      context->storage->post([series = context->series, points = std::exchange(batch, {})](
+                                 storage::catalog&) { series->write(points); });
     }
     batch.clear();
     context->observer->post(context->board->latest());
@@ -96,8 +94,8 @@ struct metrics_state {
   }
 };
 
-metrics_actor::behavior_type metrics_behavior(
-    metrics_actor::stateful_pointer<metrics_state> self, const run_context* context) {
+metrics_actor::behavior_type metrics_behavior(metrics_actor::stateful_pointer<metrics_state> self,
+                                              const run_context* context) {
   install_default_handlers(self, "metrics");
   self->state.self = self;
   self->state.context = context;

@@ -78,7 +78,8 @@ void run_supervisor_state::lost(rank_id rank, incarnation_id incarnation) {
   context->record(event::kind::worker_lost, "trainer:" + std::to_string(rank.value()), loss.cause,
                   rank, loss.committed);
   context->storage->post([rank, incarnation, cause = loss.cause](storage::catalog& catalog) {
-    if (auto ended = catalog.end_incarnation(rank, incarnation, cause, host::unix_now_ms()); !ended) {
+    if (auto ended = catalog.end_incarnation(rank, incarnation, cause, host::unix_now_ms());
+        !ended) {
       spdlog::warn("catalog: {}", ended.error().describe());
     }
   });
@@ -135,8 +136,8 @@ void run_supervisor_state::look_at_progress() {
   }
   // A recovery is over with the first commit after it, so that one is looked for closely.
   const bool recovering = !machine->current().unrecovered.empty();
-  self->delayed_send(self, recovering ? std::chrono::milliseconds{1} : std::chrono::milliseconds{50},
-                     tick{});
+  self->delayed_send(
+      self, recovering ? std::chrono::milliseconds{1} : std::chrono::milliseconds{50}, tick{});
 }
 
 // ---- the actor ----------------------------------------------------------------------------------
@@ -172,9 +173,8 @@ run_supervisor_actor::behavior_type run_supervisor_behavior(
   state.self = self;
   state.context = context;
   state.machine.emplace(policy_of(context->values, context->host->program().total_iterations));
-  self->set_down_handler([self](caf::scheduled_actor*, caf::down_msg& message) {
-    self->state.down(message);
-  });
+  self->set_down_handler(
+      [self](caf::scheduled_actor*, caf::down_msg& message) { self->state.down(message); });
   begin(state, beginning);
   return {
       [self](const trainer_ready& ready) { self->state.adopt(ready); },

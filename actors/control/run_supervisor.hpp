@@ -10,8 +10,8 @@ namespace ftrt::actors {
 using run_beginning = std::variant<recovery::begin, recovery::take_over>;
 
 // The run_supervisor: translates messages into inputs of the recovery machine and its actions into
-// messages, and decides nothing itself. It monitors the trainers: their DOWN is how a rank's loss is
-// learnt. Its trainers are found in the directory; a new one asks them all who they are.
+// messages, and decides nothing itself. It monitors the trainers: their DOWN is how a rank's loss
+// is learnt. Its trainers are found in the directory; a new one asks them all who they are.
 [[nodiscard]] run_supervisor_actor spawn_run_supervisor(caf::actor_system& system,
                                                         const run_context& context,
                                                         run_beginning beginning);

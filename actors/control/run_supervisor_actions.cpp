@@ -1,9 +1,9 @@
 // What the recovery machine asks for, carried out.
 
+#include <spdlog/spdlog.h>
 #include <actors/control/checkpoint_jobs.hpp>
 #include <actors/control/run_supervisor_state.hpp>
 #include <actors/host/clock.hpp>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -47,7 +47,8 @@ void run_supervisor_state::act(const recovery::find_checkpoint& what) {
 }
 
 void run_supervisor_state::act(const recovery::join_generation& what) {
-  // A rank that cannot be told is dead or dying: its loss is on its way and begins the next generation.
+  // A rank that cannot be told is dead or dying: its loss is on its way and begins the next
+  // generation.
   if (auto sent = context->host->send_joins(what.by_rank); !sent) {
     spdlog::debug("join of generation {}: {}", what.generation.value(), sent.error().describe());
   }
@@ -58,9 +59,13 @@ void run_supervisor_state::act(const recovery::start_training& what) {
   context->board->set_ranks_alive(context->host->alive());
 }
 
-void run_supervisor_state::act(const recovery::ask_to_stop&) { tell_all(protocol::request_stop{}); }
+void run_supervisor_state::act(const recovery::ask_to_stop&) {
+  tell_all(protocol::request_stop{});
+}
 
-void run_supervisor_state::act(const recovery::query_workers&) { tell_all(protocol::query{}); }
+void run_supervisor_state::act(const recovery::query_workers&) {
+  tell_all(protocol::query{});
+}
 
 void run_supervisor_state::close_ledger(iteration_id last) {
   if (!open_ledger || last <= open_ledger->from) return;
@@ -91,10 +96,12 @@ void run_supervisor_state::act(const recovery::record_generation& what) {
                      what.branch.value());
       }
     }
-    complain(catalog.begin_generation(what.generation, what.branch, what.from, what.reason, now_ms));
+    complain(
+        catalog.begin_generation(what.generation, what.branch, what.from, what.reason, now_ms));
   });
-  context->record(event::kind::generation_began, "generation:" + std::to_string(what.generation.value()),
-                  what.reason, std::nullopt, what.from);
+  context->record(event::kind::generation_began,
+                  "generation:" + std::to_string(what.generation.value()), what.reason,
+                  std::nullopt, what.from);
 }
 
 void run_supervisor_state::act(const recovery::record_recovery& what) {
@@ -108,7 +115,8 @@ void run_supervisor_state::act(const recovery::record_recovery& what) {
   record.resumed_ms = what.resumed_ms;
   record.lost_iterations = what.lost_iterations;
   char text[160];
-  std::snprintf(text, sizeof text, "back from %s: detected in %.2f ms, trains again after %.1f ms%s",
+  std::snprintf(text, sizeof text,
+                "back from %s: detected in %.2f ms, trains again after %.1f ms%s",
                 what.source.c_str(), what.detected_ms, what.resumed_ms,
                 what.lost_iterations == 0
                     ? ""

@@ -20,8 +20,8 @@ struct run_supervisor_state {
   const run_context* context = nullptr;
   std::optional<recovery::machine> machine;
   std::map<caf::actor_addr, std::pair<rank_id, incarnation_id>> monitored;
-  iteration_id reported;                // the last `progressed`
-  std::set<generation_id> redone;       // generations whose last iteration was abandoned
+  iteration_id reported;           // the last `progressed`
+  std::set<generation_id> redone;  // generations whose last iteration was abandoned
   std::optional<iteration_id> awaited_checkpoint;
   // The generation on record whose commits are not in the ledger yet, and where it began.
   std::optional<recovery::record_generation> open_ledger;

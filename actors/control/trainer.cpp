@@ -10,9 +10,8 @@
 namespace ftrt::actors {
 namespace {
 
-using trainer_broker =
-    trainer_actor::extend<caf::reacts_to<caf::io::new_data_msg>,
-                          caf::reacts_to<caf::io::connection_closed_msg>>;
+using trainer_broker = trainer_actor::extend<caf::reacts_to<caf::io::new_data_msg>,
+                                             caf::reacts_to<caf::io::connection_closed_msg>>;
 
 constexpr std::size_t read_at_most = 64u << 10;
 constexpr std::chrono::milliseconds look_again{20};
@@ -25,6 +24,7 @@ struct trainer_state {
   caf::io::connection_handle connection;
   protocol::frame_reader frames;
   bool open = true;
+  bool leaving = false;  // was told to exit, so it may close its socket
 
   static constexpr const char* name = "trainer";
 
@@ -33,10 +33,12 @@ struct trainer_state {
   void tell(const protocol::message& message) {
     if (!open) return;
     const auto frame = protocol::encode_frame(message);
-    if (!frame) return give_up("could not encode " + std::string{protocol::name_of(message)} +
-                               ": " + frame.error().describe());
+    if (!frame)
+      return give_up("could not encode " + std::string{protocol::name_of(message)} + ": " +
+                     frame.error().describe());
     self->write(connection, frame->size(), frame->data());
     self->flush(connection);
+    leaving = leaving || std::holds_alternative<protocol::exit_worker>(message);
   }
 
   void read(const std::vector<char>& bytes) {
@@ -63,6 +65,12 @@ struct trainer_state {
   void give_up(const std::string& cause) {
     open = false;
     context->host->kill_worker(rank, incarnation, cause);
+    look();
+  }
+
+  void closed() {
+    if (!leaving) return give_up("closed its control socket");
+    open = false;
     look();
   }
 
@@ -95,7 +103,7 @@ trainer_broker::behavior_type trainer_behavior(trainer_self self, const run_cont
       [self](worker_exited&) { self->state.look(); },
       [self](tick) { self->state.look(); },
       [self](caf::io::new_data_msg& data) { self->state.read(data.buf); },
-      [self](caf::io::connection_closed_msg&) { self->state.give_up("closed its control socket"); },
+      [self](caf::io::connection_closed_msg&) { self->state.closed(); },
   };
 }
 

@@ -7,12 +7,12 @@
 namespace ftrt::actors {
 
 // Spawns the trainer of a worker: a broker that owns `control_socket` and translates. It forwards
-// snapshot_ready to the checkpoint actor and everything else to the run_supervisor, whoever they are at
-// that moment. A worker that breaks the protocol or closes its socket is killed; the trainer ends once
-// the process is known dead.
+// snapshot_ready to the checkpoint actor and everything else to the run_supervisor, whoever they
+// are at that moment. A worker that breaks the protocol or closes its socket is killed; the trainer
+// ends once the process is known dead.
 //
-// It keeps no state that matters: when it dies, host_supervisor gives the worker a fresh control socket
-// over its lifeline and spawns another one, and the step loop does not notice.
+// It keeps no state that matters: when it dies, host_supervisor gives the worker a fresh control
+// socket over its lifeline and spawns another one, and the step loop does not notice.
 [[nodiscard]] trainer_actor spawn_trainer(caf::actor_system& system, const run_context& context,
                                           rank_id rank, incarnation_id incarnation,
                                           unique_fd control_socket);

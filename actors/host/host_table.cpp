@@ -29,9 +29,9 @@ tl::expected<std::unique_ptr<host_table>, start_error> host_table::start(host_co
   table->thread_ = std::thread{[raw = table.get()] { raw->watch(); }};
 
   std::unique_lock lock{table->mutex_};
-  const bool answered = table->changed_.wait_for(
-      lock, table->config_.start_timeout,
-      [&] { return table->zygote_ready_ || table->start_failure_.has_value(); });
+  const bool answered = table->changed_.wait_for(lock, table->config_.start_timeout, [&] {
+    return table->zygote_ready_ || table->start_failure_.has_value();
+  });
   if (!answered) {
     return failed(error{error_code::timeout,
                         "the worker program did not get ready by supervision.start_timeout", ""});
@@ -42,7 +42,9 @@ tl::expected<std::unique_ptr<host_table>, start_error> host_table::start(host_co
 
 host_table::host_table(host_config config) : config_(std::move(config)) {}
 
-host_table::~host_table() { end(std::chrono::milliseconds{0}); }
+host_table::~host_table() {
+  end(std::chrono::milliseconds{0});
+}
 
 result<void> host_table::start_zygote() {
   auto started = zygote_process::spawn(config_.worker_program, config_.scenario_toml, false);
@@ -126,8 +128,8 @@ void host_table::fork_now(const fork_request& request) {
   std::vector<unique_fd> for_worker;
   auto entry = make_entry(request, for_worker);
   const auto refuse = [&](const error& why) {
-    notices_.push_back({notice::kind::start_failed, request.rank, request.incarnation,
-                        why.describe()});
+    notices_.push_back(
+        {notice::kind::start_failed, request.rank, request.incarnation, why.describe()});
   };
   if (!entry) return refuse(entry.error());
   std::vector<int> descriptors;
@@ -229,8 +231,8 @@ result<void> host_table::send_joins(const std::vector<protocol::join>& joins) {
     if (join.role == protocol::state_role::receive) {
       descriptors.push_back(members[join.source.value()]->state.fd().get());
     }
-    if (auto sent = protocol::send_packet(members[join.rank.value()]->lifeline.get(), join,
-                                          descriptors);
+    if (auto sent =
+            protocol::send_packet(members[join.rank.value()]->lifeline.get(), join, descriptors);
         !sent) {
       return tl::unexpected(std::move(sent.error())
                                 .with_context("join of rank " + std::to_string(join.rank.value())));

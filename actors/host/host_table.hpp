@@ -43,8 +43,8 @@ struct host_config {
 };
 
 // All processes and shared memories of a run on this host. Outside all actors, so that any of them
-// may die: descriptors live here, and a thread of its own watches the zygote channel, the pidfds and
-// the workers' standard error. Any thread may call; no call but start() and end() blocks.
+// may die: descriptors live here, and a thread of its own watches the zygote channel, the pidfds
+// and the workers' standard error. Any thread may call; no call but start() and end() blocks.
 class host_table {
  public:
   // Starts the zygote and waits until it has accepted scenario and data.

@@ -18,16 +18,16 @@
 namespace ftrt::host {
 namespace {
 
-// A pidfd fires when a process dies; only the zygote, which reaps it, knows how. It tells at once, so
-// this is how long a death may stay without its cause.
+// A pidfd fires when a process dies; only the zygote, which reaps it, knows how. It tells at once,
+// so this is how long a death may stay without its cause.
 constexpr std::chrono::milliseconds wait_for_cause{50};
 // Zygotes in a row that may die before any of them got ready.
 constexpr std::uint32_t max_zygote_losses = 3;
 
 std::uint64_t tag_of(const worker_entry& worker, bool is_pidfd) {
   // rank and incarnation in one word; the low bits tell the descriptors apart.
-  return (std::uint64_t{worker.rank.value()} << 33 | std::uint64_t{worker.incarnation.value()} << 2 |
-          (is_pidfd ? 2U : 3U));
+  return (std::uint64_t{worker.rank.value()} << 33 |
+          std::uint64_t{worker.incarnation.value()} << 2 | (is_pidfd ? 2U : 3U));
 }
 
 bool is_readable(int fd) {
@@ -41,8 +41,8 @@ std::string describe_wait_status(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
     const char* name = ::sigabbrev_np(signal);
-    return "killed by signal " + std::to_string(signal) + " (SIG" +
-           (name == nullptr ? "?" : name) + ")";
+    return "killed by signal " + std::to_string(signal) + " (SIG" + (name == nullptr ? "?" : name) +
+           ")";
   }
   return "exited with code " + std::to_string(WEXITSTATUS(wait_status));
 }
@@ -146,8 +146,7 @@ void host_table::handle(const protocol::worker_forked& forked, unique_fd pidfd) 
 
 void host_table::handle(const protocol::fork_failed& failed) {
   entries_.erase({failed.rank, failed.incarnation});
-  notices_.push_back(
-      {notice::kind::start_failed, failed.rank, failed.incarnation, failed.text});
+  notices_.push_back({notice::kind::start_failed, failed.rank, failed.incarnation, failed.text});
 }
 
 void host_table::handle(const protocol::worker_exited& exited) {
@@ -158,8 +157,8 @@ void host_table::handle(const protocol::worker_exited& exited) {
 
 void host_table::settle_death(const entry_ptr& worker, std::string cause) {
   if (worker->dead) return;
-  worker->exit_cause = worker->kill_cause.empty() ? std::move(cause)
-                                                  : worker->kill_cause + ": " + std::move(cause);
+  worker->exit_cause =
+      worker->kill_cause.empty() ? std::move(cause) : worker->kill_cause + ": " + std::move(cause);
   worker->dead = true;
   std::erase_if(late_deaths_, [&](const late_death& late) { return late.worker == worker; });
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
@@ -244,10 +243,12 @@ void host_table::on_zygote_lost(const error& why) {
     }
   }
   auto restarted = start_zygote();
-  notices_.push_back({notice::kind::zygote_replaced, {}, {},
-                      restarted ? "the zygote died and was replaced"
-                                : "the zygote died and could not be replaced: " +
-                                      restarted.error().describe()});
+  notices_.push_back(
+      {notice::kind::zygote_replaced,
+       {},
+       {},
+       restarted ? "the zygote died and was replaced"
+                 : "the zygote died and could not be replaced: " + restarted.error().describe()});
 }
 
 void host_table::deliver_notices() {
@@ -262,12 +263,18 @@ void host_table::deliver_notices() {
   }
   for (const auto& n : notices) {
     switch (n.what) {
-      case notice::kind::started: listener->worker_started(n.rank, n.incarnation); break;
+      case notice::kind::started:
+        listener->worker_started(n.rank, n.incarnation);
+        break;
       case notice::kind::start_failed:
         listener->worker_start_failed(n.rank, n.incarnation, n.text);
         break;
-      case notice::kind::exited: listener->worker_exited(n.rank, n.incarnation); break;
-      case notice::kind::zygote_replaced: listener->zygote_replaced(n.text); break;
+      case notice::kind::exited:
+        listener->worker_exited(n.rank, n.incarnation);
+        break;
+      case notice::kind::zygote_replaced:
+        listener->zygote_replaced(n.text);
+        break;
     }
   }
 }

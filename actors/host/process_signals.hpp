@@ -9,7 +9,8 @@
 
 namespace ftrt::host {
 
-// Sends a signal by pidfd, so that it can never hit a stranger who got the number of a dead process.
+// Sends a signal by pidfd, so that it can never hit a stranger who got the number of a dead
+// process.
 inline void send_signal(int pidfd, int signal) {
   ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0);
 }

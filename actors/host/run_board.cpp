@@ -48,7 +48,8 @@ bool run_board::count(const storage::progress_record& record) {
   samples_ += record.samples;
   latest_.iteration = record.iteration;
   latest_.train_loss = record.loss;
-  latest_.epoch = static_cast<double>(record.iteration) / static_cast<double>(iterations_per_epoch_);
+  latest_.epoch =
+      static_cast<double>(record.iteration) / static_cast<double>(iterations_per_epoch_);
   return true;
 }
 

@@ -66,7 +66,7 @@ class run_board {
   std::uint64_t executed_ = 0;   // iterations, those that were undone or redone included
   std::uint64_t committed_ = 0;  // iterations that this process saw committed and not undone
   std::uint64_t samples_ = 0;    // of the committed ones
-  std::uint64_t evaluated_ = 0;          // iteration of the last evaluation that was counted
+  std::uint64_t evaluated_ = 0;  // iteration of the last evaluation that was counted
   std::uint64_t oldest_generation_ = 0;  // records of older ones are void
   std::uint64_t rollbacks_ = 0;
   std::int64_t first_begun_ns_ = 0;

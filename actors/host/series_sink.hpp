@@ -18,8 +18,8 @@ struct series_points {
 };
 
 // The run's TensorBoard folder: one writer and the filter before it. Outlives the metrics actor, so
-// that one that is restarted goes on in the same file. Storage thread only; what goes wrong is logged
-// and costs points, never the run.
+// that one that is restarted goes on in the same file. Storage thread only; what goes wrong is
+// logged and costs points, never the run.
 class series_sink {
  public:
   // Opens the folder; `first_step` is the first iteration that will come.

@@ -36,8 +36,8 @@ struct worker_entry {
   storage::shared_memory snapshots;
   storage::shared_memory bucket;
   storage::shared_memory state;
-  unique_fd lifeline;       // our end
-  unique_fd control;        // our end of the first control socket, until a trainer takes it
+  unique_fd lifeline;        // our end
+  unique_fd control;         // our end of the first control socket, until a trainer takes it
   unique_fd standard_error;  // read end
   text_tail errors;
 

@@ -21,8 +21,8 @@ namespace {
 
 // LibTorch's results depend on its thread count, and OpenMP reads it before main().
 std::vector<std::string> worker_environment() {
-  constexpr std::string_view fixed[] = {"OMP_NUM_THREADS=", "MKL_NUM_THREADS=",
-                                        "OPENBLAS_NUM_THREADS="};
+  constexpr std::string_view fixed[] = {
+      "OMP_NUM_THREADS=", "MKL_NUM_THREADS=", "OPENBLAS_NUM_THREADS="};
   std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable{*entry};
@@ -105,8 +105,8 @@ result<zygote_process> zygote_process::spawn(const std::filesystem::path& worker
   auto pid = spawn_child(worker_program, theirs.get());
   if (!pid) return tl::unexpected(pid.error());
   zygote.pid_ = *pid;
-  if (auto sent = protocol::send_packet(
-          zygote.channel(), protocol::zygote_configure{scenario_toml, check_only}, {});
+  if (auto sent = protocol::send_packet(zygote.channel(),
+                                        protocol::zygote_configure{scenario_toml, check_only}, {});
       !sent) {
     return tl::unexpected(sent.error());
   }
@@ -125,7 +125,9 @@ zygote_process& zygote_process::operator=(zygote_process&& other) noexcept {
   return *this;
 }
 
-zygote_process::~zygote_process() { end(std::chrono::milliseconds{0}); }
+zygote_process::~zygote_process() {
+  end(std::chrono::milliseconds{0});
+}
 
 void zygote_process::end(std::chrono::milliseconds patience) {
   channel_.reset();

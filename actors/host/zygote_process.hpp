@@ -42,5 +42,4 @@ class zygote_process {
 [[nodiscard]] result<std::filesystem::path> find_worker_program(
     const std::filesystem::path& requested);
 
-
 }  // namespace ftrt::host

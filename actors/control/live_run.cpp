@@ -1,0 +1,227 @@
+#include <spdlog/spdlog.h>
+
+#include <actors/control/host_supervisor.hpp>
+#include <actors/control/live_run.hpp>
+#include <actors/host/clock.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/scoped_actor.hpp>
+#include <utility>
+
+namespace ftrt::actors {
+namespace {
+
+// Control has little to compute; the trainers' cores are not its own.
+constexpr std::size_t scheduler_threads = 2;
+constexpr std::chrono::seconds storage_patience{60};
+
+std::string status_of(const recovery::end_run& how) {
+  switch (how.outcome) {
+    case recovery::run_outcome::completed:
+      return "completed";
+    case recovery::run_outcome::stopped:
+      return "stopped";
+    case recovery::run_outcome::failed:
+      return "failed";
+  }
+  return "failed";
+}
+
+caf::actor_system_config configuration() {
+  caf::actor_system_config config;
+  config.load<caf::io::middleman>();
+  config.set("scheduler.max-threads", scheduler_threads);
+  return config;
+}
+
+}  // namespace
+
+class live_run::host_news final : public host::host_listener {
+ public:
+  explicit host_news(const run_context& context) : context_(context) {}
+  void worker_started(rank_id rank, incarnation_id incarnation) override {
+    context_.post<host_supervisor_actor>(actors::worker_started{rank, incarnation});
+  }
+  void worker_start_failed(rank_id rank, incarnation_id incarnation,
+                           const std::string& text) override {
+    context_.post<host_supervisor_actor>(actors::worker_start_failed{rank, incarnation, text});
+  }
+  void worker_exited(rank_id rank, incarnation_id incarnation) override {
+    context_.post<host_supervisor_actor>(actors::worker_exited{rank, incarnation});
+  }
+  void zygote_replaced(const std::string& text) override {
+    context_.record(event::kind::warning, "zygote", text);
+  }
+
+ private:
+  const run_context& context_;
+};
+
+tl::expected<std::unique_ptr<run>, start_error> live_run::begin(prepared_run prepared,
+                                                                const run_options& options) {
+  const auto failed = [](error why) { return tl::unexpected(start_error{{}, std::move(why)}); };
+  std::vector<std::string> notes;
+  auto catalog = storage::catalog::open(prepared.directory.path(), prepared.directory.id(), notes);
+  if (!catalog) return failed(std::move(catalog.error()));
+  if (auto begun = catalog->begin_run(prepared.directory.id(), prepared.values.run.name,
+                                      host::unix_now_ms());
+      !begun) {
+    return failed(std::move(begun.error()));
+  }
+  auto log = storage::event_log::open(prepared.directory.events_file());
+  if (!log) return failed(std::move(log.error()));
+  std::unique_ptr<live_run> made{
+      new live_run{std::move(prepared), options, std::move(*catalog), std::move(*log)}};
+  for (auto& note : notes) {
+    made->context_.record(event::kind::warning, "catalog", std::move(note));
+  }
+  made->thread_ = std::thread{[raw = made.get()] { raw->live(); }};
+  return made;
+}
+
+live_run::live_run(prepared_run prepared, const run_options& options, storage::catalog catalog,
+                   storage::event_log log)
+    : directory_(std::move(prepared.directory)),
+      beginning_(std::move(prepared.beginning)),
+      host_(std::move(prepared.host)),
+      observer_(options.on_event, options.on_progress),
+      board_(directory_.id(), prepared.values.cluster.ranks, host_->program().total_iterations,
+             host_->program().iterations_per_epoch),
+      chaos_(prepared.values.chaos, prepared.values.cluster.ranks),
+      storage_(std::move(catalog), std::move(log), observer_) {
+  board_.set_membership({beginning_.last_generation, beginning_.branch});
+  host_->set_worker_logs(directory_.worker_logs());
+  if (prepared.values.metrics.tensorboard) {
+    series_.emplace(directory_.tensorboard(), beginning_.last_committed.next());
+  }
+  context_.values = std::move(prepared.values);
+  context_.run_id = directory_.id();
+  context_.directory = &directory_;
+  context_.host = host_.get();
+  context_.storage = &storage_;
+  context_.board = &board_;
+  context_.observer = &observer_;
+  context_.series = series_ ? &*series_ : nullptr;
+}
+
+live_run::~live_run() {
+  stop_now();
+  if (thread_.joinable()) thread_.join();
+}
+
+void live_run::live() {
+  auto config = configuration();
+  caf::actor_system system{config};
+  host_news news{context_};
+  context_.record(event::kind::run_started, "run", "in " + directory_.path().string());
+  context_.actors.set(spawn_host_supervisor(
+      system, context_,
+      {beginning_, &chaos_, [this](const recovery::end_run& how) { set_end(how); }}));
+  host_->set_listener(&news);
+  const auto how = wait_for_end();
+  shut_down(system, how);
+}
+
+// The one order in which a run is taken down. Each step has its deadline; nothing is left behind.
+void live_run::shut_down(caf::actor_system& system, const recovery::end_run& how) {
+  caf::scoped_actor self{system};
+  const auto end = [&](const auto& actor) {
+    if (!actor) return;
+    self->send_exit(actor, caf::exit_reason::user_shutdown);
+    self->wait_for(actor);
+  };
+  // 1. No more faults, no more decisions, no restarts.
+  end(context_.actors.get<host_supervisor_actor>());
+  end(context_.actors.get<chaos_actor>());
+  end(context_.actors.get<run_supervisor_actor>());
+  // 2. The workers leave, or are killed.
+  for (std::uint32_t rank = 0; rank < context_.values.cluster.ranks; ++rank) {
+    if (const auto trainer = context_.actors.trainer(rank_id{rank})) {
+      self->send(trainer, tell_worker{protocol::exit_worker{}});
+    }
+  }
+  const bool orderly = how.last.has_value();
+  host_->set_listener(nullptr);
+  host_->end(orderly ? patience() : std::chrono::milliseconds{0});
+  // 3. Nobody is left to hear of; what the rings hold is counted.
+  for (std::uint32_t rank = 0; rank < context_.values.cluster.ranks; ++rank) {
+    end(context_.actors.trainer(rank_id{rank}));
+  }
+  end(context_.actors.get<checkpoint_actor>());
+  end(context_.actors.get<metrics_actor>());
+  context_.actors.clear();
+  // 4. The disk has the last word.
+  conclude(how);
+}
+
+void live_run::conclude(const recovery::end_run& how) {
+  auto summary = board_.summary();
+  summary.status = status_of(how);
+  summary.error = how.error;
+  summary.wall_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  context_.record(event::kind::run_finished, "run",
+                  summary.error.empty() ? summary.status : summary.status + ": " + summary.error);
+  storage_.post([&](storage::catalog& catalog) {
+    if (series_) series_->close();
+    if (auto ended = catalog.end_run(summary.run_id, summary.status, summary.iterations,
+                                     to_json(summary), host::unix_now_ms());
+        !ended) {
+      spdlog::warn("catalog: {}", ended.error().describe());
+    }
+  });
+  if (!storage_.drain(storage_patience)) {
+    summary.status = "failed";
+    summary.error += summary.error.empty() ? "" : "; ";
+    summary.error += "the disk did not take the last writes by the deadline";
+  }
+  {
+    const std::lock_guard lock{mutex_};
+    summary_ = std::move(summary);
+  }
+  changed_.notify_all();
+}
+
+std::chrono::milliseconds live_run::patience() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      context_.values.supervision.grace_period);
+}
+
+void live_run::set_end(const recovery::end_run& how) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (end_) return;
+    end_ = how;
+  }
+  changed_.notify_all();
+}
+
+recovery::end_run live_run::wait_for_end() {
+  std::unique_lock lock{mutex_};
+  changed_.wait(lock, [this] { return end_.has_value(); });
+  return *end_;
+}
+
+void live_run::request_stop(const std::string& reason) {
+  board_.request_stop(reason);
+  context_.post<run_supervisor_actor>(stop_run{reason});
+}
+
+void live_run::stop_now() {
+  set_end({recovery::run_outcome::stopped, "stopped at once, without a final checkpoint", {}});
+}
+
+run_summary live_run::wait() {
+  std::unique_lock lock{mutex_};
+  changed_.wait(lock, [this] { return summary_.has_value(); });
+  return *summary_;
+}
+
+std::optional<run_summary> live_run::wait_for(std::chrono::milliseconds timeout) {
+  std::unique_lock lock{mutex_};
+  changed_.wait_for(lock, timeout, [this] { return summary_.has_value(); });
+  return summary_;
+}
+
+}  // namespace ftrt::actors

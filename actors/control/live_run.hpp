@@ -1,0 +1,77 @@
+#pragma once
+
+#include <actors/control/chaos_schedule.hpp>
+#include <actors/control/context.hpp>
+#include <actors/control/run_supervisor.hpp>
+#include <actors/host/host_table.hpp>
+#include <condition_variable>
+#include <ftrt/run.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <storage/run_directory.hpp>
+#include <string>
+#include <thread>
+
+namespace ftrt::actors {
+
+// What a run starts from, made ready by run::start() or run::resume(): data checked, directory
+// held.
+struct prepared_run {
+  scenario values;
+  std::unique_ptr<host::host_table> host;
+  storage::run_directory directory;
+  recovery::begin beginning;
+};
+
+// A run at work: owns everything outside the actors, and the thread in whose stack the actor system
+// lives. The thread builds the run up, waits for its end and takes it down in the one order that
+// shut_down() writes out; the destructor makes sure that it did.
+class live_run final : public run {
+ public:
+  [[nodiscard]] static tl::expected<std::unique_ptr<run>, start_error> begin(
+      prepared_run prepared, const run_options& options);
+  ~live_run() override;
+
+  [[nodiscard]] const std::string& id() const override { return directory_.id(); }
+  [[nodiscard]] const std::filesystem::path& directory() const override {
+    return directory_.path();
+  }
+  void request_stop(const std::string& reason) override;
+  void stop_now() override;
+  [[nodiscard]] run_summary wait() override;
+  [[nodiscard]] std::optional<run_summary> wait_for(std::chrono::milliseconds timeout) override;
+
+ private:
+  // The host table's news, sent on to the actors.
+  class host_news;
+
+  live_run(prepared_run prepared, const run_options& options, storage::catalog catalog,
+           storage::event_log log);
+
+  void live();
+  void shut_down(caf::actor_system& system, const recovery::end_run& how);
+  void set_end(const recovery::end_run& how);
+  [[nodiscard]] recovery::end_run wait_for_end();
+  void conclude(const recovery::end_run& how);
+  [[nodiscard]] std::chrono::milliseconds patience() const;
+
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  storage::run_directory directory_;
+  recovery::begin beginning_;
+  std::unique_ptr<host::host_table> host_;
+  host::observer observer_;
+  std::optional<host::series_sink> series_;
+  host::run_board board_;
+  chaos_schedule chaos_;
+  host::storage_thread storage_;
+  run_context context_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<recovery::end_run> end_;
+  std::optional<run_summary> summary_;
+  std::thread thread_;
+};
+
+}  // namespace ftrt::actors

@@ -1,0 +1,86 @@
+#include <actors/control/live_run.hpp>
+#include <actors/host/zygote_process.hpp>
+#include <ftrt/catalog.hpp>
+#include <ftrt/run.hpp>
+#include <storage/catalog.hpp>
+#include <utility>
+
+namespace ftrt {
+namespace {
+
+tl::unexpected<start_error> failed(error why) {
+  return tl::unexpected(start_error{{}, std::move(why)});
+}
+
+host::host_config config_of(const scenario& values, std::filesystem::path worker_program) {
+  host::host_config config;
+  config.worker_program = std::move(worker_program);
+  config.scenario_toml = to_toml(values);
+  config.ranks = values.cluster.ranks;
+  config.start_timeout = values.supervision.start_timeout;
+  config.grace_period = values.supervision.grace_period;
+  return config;
+}
+
+tl::expected<std::unique_ptr<host::host_table>, start_error> start_host(
+    const scenario& values, const run_options& options) {
+  auto program = host::find_worker_program(options.worker_program);
+  if (!program) return failed(std::move(program.error()));
+  return host::host_table::start(config_of(values, std::move(*program)));
+}
+
+// Three checkpoints besides the one being written, and room for the rest.
+std::uint64_t bytes_needed(const scenario& values, const protocol::zygote_ready& program) {
+  constexpr std::uint64_t rest = 16u << 20;
+  return rest + program.layout.arena_bytes * (values.checkpoint.keep_last + 1);
+}
+
+result<recovery::begin> beginning_on_record(const storage::run_directory& directory) {
+  std::vector<std::string> notes;
+  auto catalog = storage::catalog::open(directory.path(), directory.id(), notes);
+  if (!catalog) return tl::unexpected(catalog.error());
+  return catalog->last_generation().and_then([&](generation_id last) {
+    return catalog->current_branch().map([&](branch_id branch) {
+      recovery::begin beginning;
+      beginning.last_generation = last;
+      beginning.branch = branch;
+      return beginning;
+    });
+  });
+}
+
+}  // namespace
+
+tl::expected<std::unique_ptr<run>, start_error> run::start(const scenario& values,
+                                                           const run_options& options) {
+  auto host = start_host(values, options);
+  if (!host) return tl::unexpected(std::move(host.error()));
+  auto directory =
+      storage::run_directory::create(values.run.directory, values.run.name, to_toml(values),
+                                     bytes_needed(values, (*host)->program()));
+  if (!directory) return failed(std::move(directory.error()));
+  return actors::live_run::begin({values, std::move(*host), std::move(*directory), {}}, options);
+}
+
+tl::expected<std::unique_ptr<run>, start_error> run::resume(
+    const std::filesystem::path& runs_directory, const std::string& run_id,
+    const std::vector<std::string>& overrides, const run_options& options) {
+  auto row = find_run(runs_directory, run_id);
+  if (!row) return failed(std::move(row.error()));
+  auto directory = storage::run_directory::open(row->directory);
+  if (!directory) return failed(std::move(directory.error()));
+  auto loaded = load_scenario(directory->scenario_file(), overrides);
+  if (!loaded) return tl::unexpected(start_error{std::move(loaded.error()), std::nullopt});
+  auto beginning = beginning_on_record(*directory);
+  if (!beginning) return failed(std::move(beginning.error()));
+  auto host = start_host(loaded->values, options);
+  if (!host) return tl::unexpected(std::move(host.error()));
+  return actors::live_run::begin(
+      {loaded->values, std::move(*host), std::move(*directory), std::move(*beginning)}, options);
+}
+
+tl::expected<void, start_error> check_data(const scenario& values, const run_options& options) {
+  return start_host(values, options).map([](const auto&) {});
+}
+
+}  // namespace ftrt
