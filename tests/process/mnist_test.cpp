@@ -1,0 +1,40 @@
+// The scenarios that ship, on real MNIST.
+
+#include <gtest/gtest.h>
+
+#include "tests/process/ftrt_process.hpp"
+
+namespace ftrt::test {
+namespace {
+
+// Runs the shipped scenario and keeps its digest where the chaos tests of this program find it.
+TEST(mnist, the_main_job_and_its_chaos_scenarios_end_with_the_same_weights) {
+  const scratch_folder quiet;
+  const auto main_job = train(quiet.path(), scenarios() / "mnist.toml");
+  ASSERT_EQ(main_job.exit_code, 0) << main_job.err;
+  EXPECT_GE(main_job.summary["test_accuracy"], 0.975);
+  EXPECT_EQ(main_job.summary["iterations"], 2345);
+  EXPECT_EQ(main_job.summary["recoveries"].size(), 0U);
+  const std::string digest = main_job.summary["weights_digest"];
+  EXPECT_EQ(digest.size(), 32U);
+
+  for (const std::string name : {"kill_rank", "kill_all", "kill_actors"}) {
+    const scratch_folder folder;
+    const auto done = train(folder.path(), scenarios() / "chaos" / (name + ".toml"));
+    ASSERT_EQ(done.exit_code, 0) << name << ": " << done.err;
+    EXPECT_EQ(done.summary["weights_digest"], digest) << name;
+    if (name == "kill_actors") {
+      EXPECT_GE(done.summary["actor_restarts"].size(), 5U) << name;
+    } else {
+      EXPECT_GE(done.summary["recoveries"].size(), 3U) << name;
+    }
+    for (const auto& recovery : done.summary["recoveries"]) {
+      const std::string source = recovery["source"];
+      const auto expected = name == "kill_all" ? "checkpoint:" : "survivor:";
+      EXPECT_EQ(source.rfind(expected, 0), 0U) << name << ": " << source;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ftrt::test

@@ -1,0 +1,187 @@
+// Workers and actors die in real runs; the weights come out as if nothing had happened.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <random>
+#include <set>
+
+#include "tests/process/ftrt_process.hpp"
+
+namespace ftrt::test {
+namespace {
+
+class small_run : public ::testing::Test {
+ protected:
+  // The digest that the small scenario ends with when nothing dies.
+  std::string fault_free_digest() {
+    const scratch_folder quiet;
+    const auto done = train(quiet.path(), small_scenario(quiet.path()));
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    EXPECT_EQ(done.summary["recoveries"].size(), 0U);
+    return done.summary.value("weights_digest", "none");
+  }
+
+  finished_run train_with(const std::string& chaos) {
+    auto done = train(folder_.path(), small_scenario(folder_.path(), chaos));
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    EXPECT_EQ(done.summary["status"], "completed") << done.summary.dump(2);
+    return done;
+  }
+
+  scratch_folder folder_;
+};
+
+TEST_F(small_run, a_rank_killed_again_and_again_is_replaced_and_weights_match) {
+  const auto done = train_with("[[chaos]]\nkind = \"kill\"\nrank = 1\nevery = 150\n");
+  EXPECT_GE(done.summary["recoveries"].size(), 3U);
+  for (const auto& recovery : done.summary["recoveries"]) {
+    EXPECT_EQ(recovery["rank"], 1);
+    EXPECT_EQ(recovery["actor"], "trainer:1");
+    EXPECT_EQ(recovery["source"], "survivor:0");
+    EXPECT_EQ(recovery["lost_iterations"], 0);
+    EXPECT_GE(recovery["resumed_ms"], recovery["detected_ms"]);
+  }
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+}
+
+TEST_F(small_run, all_ranks_killed_at_once_come_back_from_the_catalog_and_weights_match) {
+  const auto done = train_with("[[chaos]]\nkind = \"kill\"\nranks = \"all\"\nevery = 333\n");
+  EXPECT_GE(done.summary["recoveries"].size(), 6U) << "three times both ranks";
+  for (const auto& recovery : done.summary["recoveries"]) {
+    EXPECT_EQ(std::string{recovery["source"]}.substr(0, 11), "checkpoint:");
+  }
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+}
+
+TEST_F(small_run, killed_actors_are_replaced_while_their_workers_train_on) {
+  const auto done = train_with(R"(
+[[chaos]]
+kind = "kill_actor"
+actor = "trainer:0"
+every = 200
+[[chaos]]
+kind = "kill_actor"
+actor = "checkpoint"
+every = 310
+[[chaos]]
+kind = "kill_actor"
+actor = "metrics"
+every = 170
+[[chaos]]
+kind = "kill_actor"
+actor = "run_supervisor"
+every = 270
+)");
+  std::set<std::string> restarted;
+  for (const auto& restart : done.summary["actor_restarts"]) restarted.insert(restart["actor"]);
+  EXPECT_EQ(restarted,
+            (std::set<std::string>{"trainer:0", "checkpoint", "metrics", "run_supervisor"}));
+  EXPECT_EQ(done.summary["generations"], 1) << "no worker was touched, so there is one generation";
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+}
+
+TEST_F(small_run, workers_and_actors_killed_at_random_leave_the_weights_alone) {
+  const std::uint64_t seed = std::random_device{}() % 100000;
+  RecordProperty("seed", static_cast<int>(seed));
+  const auto text = std::to_string(seed);
+  const auto done =
+      train_with("[[chaos]]\nkind = \"kill\"\nrank = 0\nmtbf = \"400ms\"\nseed = " + text +
+                 "\n[[chaos]]\nkind = \"kill\"\nrank = 1\nmtbf = \"400ms\"\nseed = 1" + text +
+                 "\n[[chaos]]\nkind = \"kill_actor\"\nactor = \"run_supervisor\"\n"
+                 "mtbf = \"500ms\"\nseed = 2" +
+                 text + "\n");
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest()) << "seed " << seed;
+}
+
+TEST_F(small_run, a_worker_killed_by_hand_is_named_and_replaced) {
+  const auto scenario = small_scenario(folder_.path());
+  ftrt_process process{folder_.path(), training_arguments(folder_.path(), scenario)};
+  ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << process.err();
+  const auto worker = process.worker_of(0);
+  ASSERT_TRUE(worker.has_value());
+  ::kill(*worker, SIGKILL);
+  const auto done = collect(process, folder_.path());
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  ASSERT_EQ(done.summary["recoveries"].size(), 1U) << done.summary.dump(2);
+  EXPECT_EQ(done.summary["recoveries"][0]["cause"], "killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+}
+
+TEST_F(small_run, killed_itself_it_leaves_no_worker_and_resumes_to_the_same_weights) {
+  const auto scenario = small_scenario(folder_.path());
+  std::vector<pid_t> family;
+  {
+    ftrt_process process{folder_.path(), training_arguments(folder_.path(), scenario)};
+    ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 2; })) << process.err();
+    family = process.descendants();
+    EXPECT_GE(family.size(), 3U) << "a zygote and two workers";
+    process.signal(SIGKILL);
+    process.wait();
+  }
+  EXPECT_TRUE(eventually(
+      [&] {
+        for (const auto pid : family) {
+          if (::kill(pid, 0) == 0) return false;
+        }
+        return true;
+      },
+      std::chrono::seconds{6}))
+      << "a worker outlived its grace period";
+  ftrt_process again{folder_.path(),
+                     {"resume", "--runs-directory", (folder_.path() / "runs").string(), "--summary",
+                      (folder_.path() / "summary.json").string()}};
+  const auto done = collect(again, folder_.path());
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+}
+
+TEST_F(small_run, C05_sigterm_stops_after_a_committed_checkpoint_and_resume_goes_on) {
+  const auto scenario = small_scenario(folder_.path());
+  {
+    ftrt_process process{folder_.path(), training_arguments(folder_.path(), scenario)};
+    ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << process.err();
+    process.signal(SIGTERM);
+    const auto stopped = collect(process, folder_.path());
+    EXPECT_EQ(stopped.exit_code, 143) << stopped.err;
+    EXPECT_EQ(stopped.summary["status"], "stopped");
+    EXPECT_EQ(stopped.summary["checkpoints"]["last_iteration"], stopped.summary["iterations"]);
+  }
+  ftrt_process again{folder_.path(),
+                     {"resume", "--runs-directory", (folder_.path() / "runs").string(), "--summary",
+                      (folder_.path() / "summary.json").string()}};
+  const auto done = collect(again, folder_.path());
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+}
+
+TEST_F(small_run, C15_a_second_process_on_one_run_directory_names_the_holder) {
+  const auto scenario = small_scenario(folder_.path());
+  ftrt_process first{folder_.path(), training_arguments(folder_.path(), scenario)};
+  ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << first.err();
+  const scratch_folder elsewhere;
+  ftrt_process second{elsewhere.path(),
+                      {"resume", "--runs-directory", (folder_.path() / "runs").string()}};
+  EXPECT_EQ(second.wait(), 1);
+  EXPECT_NE(second.err().find(std::to_string(first.pid())), std::string::npos) << second.err();
+  EXPECT_EQ(first.wait(), 0);
+}
+
+TEST_F(small_run, a_crash_loop_stops_with_cause_and_the_tail_of_standard_error) {
+  const auto done = train(folder_.path(), small_scenario(folder_.path(), R"(
+[supervision]
+max_restarts = 4
+window = "1min"
+[[chaos]]
+kind = "kill"
+rank = 1
+every = 20
+)"));
+  EXPECT_EQ(done.exit_code, 1);
+  EXPECT_EQ(done.summary["status"], "failed");
+  EXPECT_NE(std::string{done.summary["error"]}.find("SIGKILL"), std::string::npos)
+      << done.summary["error"];
+}
+
+}  // namespace
+}  // namespace ftrt::test
