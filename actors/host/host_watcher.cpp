@@ -115,7 +115,7 @@ void host_table::on_zygote_packet() {
           handle(message);
         }
       },
-      packet->message);
+      packet->body);
 }
 
 void host_table::handle(const protocol::zygote_ready& ready) {

@@ -1,0 +1,55 @@
+#include <gtest/gtest.h>
+
+#include <actors/control/checkpoint.hpp>
+
+namespace ftrt::actors {
+namespace {
+
+snapshot_part part_from(std::uint32_t rank) {
+  auto worker = std::make_shared<host::worker_entry>();
+  worker->rank = rank_id{rank};
+  return {std::move(worker), rank};
+}
+
+protocol::snapshot_ready ready(std::uint64_t iteration, std::uint32_t part,
+                               std::uint64_t generation = 1, std::uint32_t parts = 2) {
+  return {generation_id{generation}, branch_id{1}, iteration_id{iteration}, 0, part, parts, false};
+}
+
+TEST(snapshot_collector, a_set_is_complete_with_its_last_part_and_only_then) {
+  snapshot_collector collector;
+  EXPECT_FALSE(collector.add(ready(100, 1), part_from(1)));
+  const auto set = collector.add(ready(100, 0), part_from(0));
+  ASSERT_TRUE(set);
+  EXPECT_EQ(set->iteration, iteration_id{100});
+  EXPECT_EQ(set->parts[0].worker->rank, rank_id{0});
+  EXPECT_EQ(set->parts[1].worker->rank, rank_id{1});
+  EXPECT_EQ(collector.incomplete(), 0U);
+}
+
+TEST(snapshot_collector, parts_of_two_generations_never_make_one_set) {
+  snapshot_collector collector;
+  EXPECT_FALSE(collector.add(ready(100, 0, 1), part_from(0)));
+  EXPECT_FALSE(collector.add(ready(100, 1, 2), part_from(1)));
+  EXPECT_TRUE(collector.add(ready(100, 0, 2), part_from(0)));
+}
+
+TEST(snapshot_collector, sets_that_never_complete_do_not_pile_up) {
+  snapshot_collector collector;
+  for (std::uint64_t iteration = 1; iteration <= 1000; ++iteration) {
+    EXPECT_FALSE(collector.add(ready(iteration, 0), part_from(0)));
+  }
+  EXPECT_LE(collector.incomplete(), 4U);
+}
+
+TEST(snapshot_collector, impossible_part_numbers_are_dropped) {
+  snapshot_collector collector;
+  EXPECT_FALSE(collector.add(ready(1, 2), part_from(2)));
+  EXPECT_FALSE(collector.add(ready(1, 0, 1, 0), part_from(0)));
+  EXPECT_EQ(collector.incomplete(), 0U);
+  EXPECT_FALSE(collector.add(ready(1, 0, 1, 2), part_from(0)));
+  EXPECT_FALSE(collector.add(ready(1, 1, 1, 3), part_from(1))) << "another count of parts";
+}
+
+}  // namespace
+}  // namespace ftrt::actors

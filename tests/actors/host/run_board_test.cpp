@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include <actors/host/run_board.hpp>
+#include <cmath>
+
+namespace ftrt::host {
+namespace {
+
+storage::progress_record commit(std::uint64_t iteration, std::uint64_t generation = 1) {
+  storage::progress_record record;
+  record.iteration = iteration;
+  record.generation = generation;
+  record.optimizer_step = iteration;
+  record.samples = 100;
+  record.step_ns = 1'000'000;
+  record.committed_ns = static_cast<std::int64_t>(iteration) * 1'000'000;
+  record.loss = 1.0 / static_cast<double>(iteration);
+  return record;
+}
+
+run_board board_of(std::uint64_t total) {
+  return {"run-1", 2, total, 10};
+}
+
+TEST(run_board, each_iteration_counts_once_however_many_ranks_report_it) {
+  auto board = board_of(100);
+  EXPECT_TRUE(board.count(commit(1)));
+  EXPECT_FALSE(board.count(commit(1)));
+  EXPECT_TRUE(board.count(commit(2)));
+  const auto summary = board.summary();
+  EXPECT_EQ(summary.iterations, 2U);
+  EXPECT_DOUBLE_EQ(summary.goodput, 1.0);
+  EXPECT_DOUBLE_EQ(summary.samples_per_second, 100'000);
+}
+
+TEST(run_board, a_rollback_voids_what_was_committed_past_it_and_costs_goodput) {
+  auto board = board_of(100);
+  for (std::uint64_t i = 1; i <= 50; ++i) EXPECT_TRUE(board.count(commit(i)));
+  board.roll_back_to(iteration_id{40}, generation_id{2});
+  EXPECT_EQ(board.last_iteration(), 40U);
+  EXPECT_FALSE(board.count(commit(45, 1))) << "a late word of the generation before";
+  for (std::uint64_t i = 41; i <= 50; ++i) EXPECT_TRUE(board.count(commit(i, 2)));
+  EXPECT_NEAR(board.summary().goodput, 50.0 / 60.0, 1e-9);
+}
+
+TEST(run_board, an_abandoned_iteration_costs_goodput_and_nothing_else) {
+  auto board = board_of(100);
+  for (std::uint64_t i = 1; i <= 9; ++i) EXPECT_TRUE(board.count(commit(i)));
+  board.count_redone();
+  EXPECT_TRUE(board.count(commit(10, 2)));
+  EXPECT_NEAR(board.summary().goodput, 10.0 / 11.0, 1e-9);
+  EXPECT_EQ(board.summary().iterations, 10U);
+}
+
+TEST(run_board, an_evaluation_counts_once_and_accuracy_is_unknown_before_it) {
+  auto board = board_of(100);
+  EXPECT_TRUE(std::isnan(board.latest().test_accuracy));
+  storage::progress_record evaluation;
+  evaluation.kind = storage::record_kind::evaluation;
+  evaluation.iteration = 10;
+  evaluation.generation = 1;
+  evaluation.accuracy = 0.9;
+  EXPECT_TRUE(board.count(evaluation));
+  EXPECT_FALSE(board.count(evaluation));
+  EXPECT_DOUBLE_EQ(board.latest().test_accuracy, 0.9);
+  board.roll_back_to(iteration_id{5}, generation_id{2});
+  evaluation.generation = 2;
+  EXPECT_TRUE(board.count(evaluation)) << "made again after the rollback";
+}
+
+TEST(run_board, a_request_to_stop_outlives_whoever_heard_it_and_the_first_reason_stays) {
+  auto board = board_of(100);
+  EXPECT_FALSE(board.stop_reason());
+  board.request_stop("SIGTERM");
+  board.request_stop("SIGINT");
+  EXPECT_EQ(board.stop_reason(), "SIGTERM");
+}
+
+}  // namespace
+}  // namespace ftrt::host
