@@ -53,6 +53,10 @@ result<recovery::begin> beginning_on_record(const storage::run_directory& direct
 
 tl::expected<std::unique_ptr<run>, start_error> run::start(const scenario& values,
                                                            const run_options& options) {
+  // A service may have filled the scenario in by hand.
+  if (auto faults = check_scenario(values); !faults.empty()) {
+    return tl::unexpected(start_error{std::move(faults), std::nullopt});
+  }
   auto host = start_host(values, options);
   if (!host) return tl::unexpected(std::move(host.error()));
   auto directory =

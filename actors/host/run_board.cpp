@@ -38,7 +38,7 @@ bool run_board::count(const storage::progress_record& record) {
     return true;
   }
   if (record.iteration <= summary_.iterations) return false;
-  if (first_begun_ns_ == 0) first_begun_ns_ = record.committed_ns - record.step_ns;
+  if (executed_ == 0) first_begun_ns_ = record.committed_ns - record.step_ns;
   last_committed_ns_ = record.committed_ns;
   summary_.iterations = record.iteration;
   summary_.optimizer_steps = record.optimizer_step;
