@@ -175,6 +175,29 @@ result<generation_id> catalog::last_generation() {
   });
 }
 
+result<iteration_id> catalog::last_committed() {
+  return guarded("asking for the last committed iteration", [&]() -> result<iteration_id> {
+    return iteration_id{static_cast<std::uint64_t>(impl_->database->number(
+        "SELECT coalesce(max(iteration), 0) FROM"
+        " (SELECT last_iteration AS iteration, branch FROM ledger WHERE voided = 0 UNION ALL"
+        "  SELECT iteration, branch FROM checkpoints UNION ALL"
+        "  SELECT from_iteration, branch FROM branches)"
+        " WHERE branch = (SELECT max(branch) FROM branches)"))};
+  });
+}
+
+result<std::vector<incarnation_id>> catalog::newest_incarnations(std::uint32_t world_size) {
+  return guarded("asking for incarnations", [&]() -> result<std::vector<incarnation_id>> {
+    std::vector<incarnation_id> newest(world_size);
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+      newest[rank] = incarnation_id{static_cast<std::uint32_t>(impl_->database->number(
+          "SELECT coalesce(max(incarnation), 0) FROM incarnations WHERE rank = ?",
+          static_cast<std::int64_t>(rank)))};
+    }
+    return newest;
+  });
+}
+
 result<branch_id> catalog::current_branch() {
   return guarded("asking for the branch", [&]() -> result<branch_id> {
     return branch_id{

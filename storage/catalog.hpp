@@ -59,6 +59,11 @@ class catalog {
                                              const std::string& cause, std::int64_t now_ms);
   // The largest generation on record; 0: none.
   [[nodiscard]] result<generation_id> last_generation();
+  // The newest iteration known to be committed in the current branch: of its ledger and its
+  // checkpoints. A process that was killed may have gone further.
+  [[nodiscard]] result<iteration_id> last_committed();
+  // The newest incarnation on record of each rank 0 .. world_size - 1; 0: none.
+  [[nodiscard]] result<std::vector<incarnation_id>> newest_incarnations(std::uint32_t world_size);
   // The branch that history is on, and a new one that leaves it at `from` (a rollback): voids the
   // ledger past that point and every checkpoint of the old branch past it.
   [[nodiscard]] result<branch_id> current_branch();

@@ -35,18 +35,20 @@ std::uint64_t bytes_needed(const scenario& values, const protocol::zygote_ready&
   return rest + program.layout.arena_bytes * (values.checkpoint.keep_last + 1);
 }
 
-result<recovery::begin> beginning_on_record(const storage::run_directory& directory) {
+result<recovery::begin> beginning_on_record(const storage::run_directory& directory,
+                                            std::uint32_t world_size) {
   std::vector<std::string> notes;
   auto catalog = storage::catalog::open(directory.path(), directory.id(), notes);
   if (!catalog) return tl::unexpected(catalog.error());
-  return catalog->last_generation().and_then([&](generation_id last) {
-    return catalog->current_branch().map([&](branch_id branch) {
-      recovery::begin beginning;
-      beginning.last_generation = last;
-      beginning.branch = branch;
-      return beginning;
-    });
-  });
+  const auto generation = catalog->last_generation();
+  if (!generation) return tl::unexpected(generation.error());
+  const auto branch = catalog->current_branch();
+  if (!branch) return tl::unexpected(branch.error());
+  const auto committed = catalog->last_committed();
+  if (!committed) return tl::unexpected(committed.error());
+  auto incarnations = catalog->newest_incarnations(world_size);
+  if (!incarnations) return tl::unexpected(incarnations.error());
+  return recovery::begin{*generation, *branch, *committed, std::move(*incarnations)};
 }
 
 }  // namespace
@@ -75,7 +77,7 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
   if (!directory) return failed(std::move(directory.error()));
   auto loaded = load_scenario(directory->scenario_file(), overrides);
   if (!loaded) return tl::unexpected(start_error{std::move(loaded.error()), std::nullopt});
-  auto beginning = beginning_on_record(*directory);
+  auto beginning = beginning_on_record(*directory, loaded->values.cluster.ranks);
   if (!beginning) return failed(std::move(beginning.error()));
   auto host = start_host(loaded->values, options);
   if (!host) return tl::unexpected(std::move(host.error()));
