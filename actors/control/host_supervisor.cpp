@@ -77,10 +77,6 @@ struct host_supervisor_state {
   void worker_started(rank_id rank, incarnation_id incarnation) {
     const auto worker = context->host->worker(rank, incarnation);
     if (!worker) return;
-    context->record(event::kind::worker_started, "trainer:" + std::to_string(rank.value()),
-                    "incarnation " + std::to_string(incarnation.value()) + ", pid " +
-                        std::to_string(worker->pid),
-                    rank);
     context->storage->post(
         [rank, incarnation, pid = worker->pid.load()](storage::catalog& catalog) {
           if (auto begun = catalog.begin_incarnation(rank, incarnation, pid, host::unix_now_ms());

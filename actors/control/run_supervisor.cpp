@@ -75,8 +75,6 @@ void run_supervisor_state::lost(rank_id rank, incarnation_id incarnation) {
     const auto fault_ns = caused_ns != 0 ? caused_ns : view.progress_ns;
     if (fault_ns > 0) loss.fault_at = std::chrono::nanoseconds{fault_ns};
   }
-  context->record(event::kind::worker_lost, "trainer:" + std::to_string(rank.value()), loss.cause,
-                  rank, loss.committed);
   context->storage->post([rank, incarnation, cause = loss.cause](storage::catalog& catalog) {
     if (auto ended = catalog.end_incarnation(rank, incarnation, cause, host::unix_now_ms());
         !ended) {

@@ -99,9 +99,6 @@ void run_supervisor_state::act(const recovery::record_generation& what) {
     complain(
         catalog.begin_generation(what.generation, what.branch, what.from, what.reason, now_ms));
   });
-  context->record(event::kind::generation_began,
-                  "generation:" + std::to_string(what.generation.value()), what.reason,
-                  std::nullopt, what.from);
 }
 
 void run_supervisor_state::act(const recovery::record_recovery& what) {
@@ -114,14 +111,6 @@ void run_supervisor_state::act(const recovery::record_recovery& what) {
   record.detected_ms = what.detected_ms;
   record.resumed_ms = what.resumed_ms;
   record.lost_iterations = what.lost_iterations;
-  char text[160];
-  std::snprintf(text, sizeof text,
-                "back from %s: detected in %.2f ms, trains again after %.1f ms%s",
-                what.source.c_str(), what.detected_ms, what.resumed_ms,
-                what.lost_iterations == 0
-                    ? ""
-                    : (", " + std::to_string(what.lost_iterations) + " iterations lost").c_str());
-  context->record(event::kind::recovered, record.actor, text, what.rank);
   context->board->add(std::move(record));
 }
 
