@@ -40,17 +40,22 @@ void control_link::flush() {
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(written));
 }
 
-void control_link::on_readable(const std::function<void(const protocol::message&)>& handle) {
+bool control_link::on_readable(const std::function<void(const protocol::message&)>& handle) {
+  if (!up()) return false;
   const auto read = protocol::read_available(socket_.get(), reader_);
-  if (!read && read.error().code == error_code::busy) return;
+  if (!read && read.error().code == error_code::busy) return false;
   // What came before the end counts.
-  while (up()) {
-    const auto m = reader_.next();
-    if (!m) break;
-    if (!*m) return go_down(m->error().describe());
-    handle(**m);
+  while (const auto m = reader_.next()) {
+    if (*m) {
+      handle(**m);
+    } else {
+      go_down(m->error().describe());
+      return false;
+    }
+    if (!up()) return false;  // an answer could not be sent
   }
   if (!read) go_down(read.error().describe());
+  return up();
 }
 
 void control_link::go_down(const std::string& why) {

@@ -28,8 +28,9 @@ class control_link {
 
   void send(const protocol::message& m);
   void on_writable();
-  // Reads once and hands over each whole message. `handle` must not destroy the link.
-  void on_readable(const std::function<void(const protocol::message&)>& handle);
+  // Reads once and hands over each whole message. `handle` must not destroy the link. False: there
+  // was nothing to read, or the link is down now.
+  bool on_readable(const std::function<void(const protocol::message&)>& handle);
 
  private:
   void flush();

@@ -17,6 +17,9 @@ using protocol::worker_phase;
 
 constexpr generation_id every_generation{std::numeric_limits<std::uint64_t>::max()};
 
+// Of a control socket that is replaced: far more than an actor ever leaves unread.
+constexpr int max_last_reads = 64;
+
 // A packet has a beginning and an end: after a bad one, the next may be good.
 bool ends_with_its_packet(error_code code) {
   return code == error_code::corrupt || code == error_code::unsupported ||
@@ -39,7 +42,7 @@ rank_worker::rank_worker(training_program& program, worker_setup setup)
 
 rank_worker::~rank_worker() = default;
 
-int rank_worker::run() {
+int rank_worker::run() try {
   if (auto begun = begin(); !begun) {
     say(begun.error().describe());
     return 1;
@@ -47,6 +50,11 @@ int rank_worker::run() {
   say_hello();
   while (!leaving_) wait_for_news();
   return wait_for_training_to_end();
+} catch (...) {
+  // Out of memory, or our own bug. Unwinding would wait for the training thread, which waits for
+  // its peers: dying at once is what they can recover from.
+  say("the control thread failed: " + describe_current_exception());
+  ::_exit(70);
 }
 
 result<void> rank_worker::begin() {
@@ -80,8 +88,12 @@ void rank_worker::wait_for_news() {
   if (leaving_ || !link_.up() || link_.fd() != fds[2].fd) return;
   if ((fds[2].revents & POLLOUT) != 0) link_.on_writable();
   if ((fds[2].revents & ~POLLOUT) != 0 && link_.up()) {
-    link_.on_readable([this](const protocol::message& m) { on_message(m); });
+    static_cast<void>(read_link());
   }
+}
+
+bool rank_worker::read_link() {
+  return link_.on_readable([this](const protocol::message& m) { on_message(m); });
 }
 
 // ---- leaving -----------------------------------------------------------------------------------
@@ -138,6 +150,10 @@ void rank_worker::on_packet(protocol::packet packet) {
 }
 
 void rank_worker::attach(unique_fd socket) {
+  // What the actor before said in time still holds.
+  for (int reads = 0; reads < max_last_reads && read_link(); ++reads) {
+  }
+  if (leaving_) return;
   link_ = control_link{std::move(socket)};
   say_hello();
   for (const auto& m : reports_.for_new_link()) link_.send(m);

@@ -60,6 +60,7 @@ class rank_worker {
   void on_join(const protocol::join& request, std::vector<unique_fd> descriptors);
   void refuse_join(const protocol::join& request, error why);
 
+  bool read_link();
   void on_message(const protocol::message& m);
   void on_train(generation_id generation);
   void on_revoke(generation_id generation);

@@ -14,11 +14,20 @@ training_loop::training_loop(training_program& program, worker_memory memory, id
 void training_loop::run(mailbox<training_command>& commands) {
   begin();
   while (auto command = commands.pop()) {
-    std::visit([this](auto& c) { handle(c); }, *command);
+    carry_out(*command);
     if (trainer_) has_state_ = trainer_->has_state();
   }
   end();
   outbox_.push(thread_ended{});
+}
+
+// The handlers turn what the user's code throws into answers; what is left is memory that ran out
+// on the way to one.
+void training_loop::carry_out(training_command& command) try {
+  std::visit([this](auto& c) { handle(c); }, command);
+} catch (...) {
+  outbox_.push(protocol::program_failed{
+      comm_ ? comm_->generation() : generation_id{}, {}, describe_current_exception()});
 }
 
 void training_loop::request_stop() {

@@ -40,6 +40,7 @@ class training_loop {
   [[nodiscard]] bool has_state() const { return has_state_.load(std::memory_order_relaxed); }
 
  private:
+  void carry_out(training_command& command);
   void begin();
   void end();
   void handle(join_command& command);

@@ -207,12 +207,15 @@ void mini_control::send_to_zygote(const protocol::message& m, std::vector<int> d
   need(protocol::send_packet(channel_.get(), m, descriptors), "zygote channel");
 }
 
-protocol::hello mini_control::reattach(std::uint32_t rank) {
+void mini_control::send_attach(std::uint32_t rank) {
   auto ends = need(protocol::socket_pair(SOCK_STREAM), "socket_pair");
   send_packet(rank, protocol::attach_control{}, {ends.second.get()});
   at(rank).control = std::move(ends.first);
   at(rank).reader = {};
-  ends.second.reset();
+}
+
+protocol::hello mini_control::reattach(std::uint32_t rank) {
+  send_attach(rank);
   return expect<protocol::hello>(rank);
 }
 
@@ -242,13 +245,17 @@ int mini_control::wait_for_zygote() {
   return status;
 }
 
-protocol::message mini_control::next_message(worker_end& worker, protocol::time_point deadline) {
+protocol::message mini_control::next_message(worker_end& worker, protocol::time_point deadline,
+                                             std::string_view wanted) {
   while (true) {
     if (auto m = worker.reader.next()) return need(std::move(*m), "frame");
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now()).count();
     pollfd fd{worker.control.get(), POLLIN, 0};
     if (left <= 0 || ::poll(&fd, 1, static_cast<int>(left)) == 0) {
-      give_up("rank " + std::to_string(worker.rank.value()) + " did not say what was expected");
+      std::string said;
+      for (const auto& m : worker.skipped) said += " " + std::string{protocol::name_of(m)};
+      give_up("rank " + std::to_string(worker.rank.value()) + " did not say " +
+              std::string{wanted} + "; it said:" + said);
     }
     const auto read = protocol::read_available(worker.control.get(), worker.reader);
     if (!read && read.error().code != error_code::busy) give_up(read.error().describe());

@@ -67,7 +67,9 @@ class mini_control {
   void send(std::uint32_t rank, const protocol::message& m);
   void send_packet(std::uint32_t rank, const protocol::message& m, std::vector<int> descriptors);
   void send_to_zygote(const protocol::message& m, std::vector<int> descriptors = {});
-  // Closes the control socket of a rank and attaches another one; the hello that answers.
+  // Closes the control socket of a rank and attaches another one.
+  void send_attach(std::uint32_t rank);
+  // The same; the hello that answers.
   protocol::hello reattach(std::uint32_t rank);
 
   // The next message of this type from the rank; others are kept in `skipped`.
@@ -95,12 +97,13 @@ class mini_control {
   T expect_from(worker_end& worker) {
     const auto deadline = std::chrono::steady_clock::now() + patience;
     while (true) {
-      auto m = next_message(worker, deadline);
+      auto m = next_message(worker, deadline, protocol::name_of(T{}));
       if (auto* wanted = std::get_if<T>(&m)) return std::move(*wanted);
       worker.skipped.push_back(std::move(m));
     }
   }
-  protocol::message next_message(worker_end& worker, protocol::time_point deadline);
+  protocol::message next_message(worker_end& worker, protocol::time_point deadline,
+                                 std::string_view wanted);
   protocol::packet next_packet();
   protocol::message next_from_zygote() { return next_packet().body; }
 

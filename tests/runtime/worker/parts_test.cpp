@@ -164,9 +164,9 @@ TEST_F(control_link_test, what_was_said_before_the_end_is_heard) {
   ASSERT_TRUE(protocol::write_frame(other_.get(), protocol::request_stop{}, until));
   other_.reset();
   std::vector<std::string> heard;
-  while (link_.up()) {
-    link_.on_readable([&](const auto& m) { heard.emplace_back(protocol::name_of(m)); });
+  while (link_.on_readable([&](const auto& m) { heard.emplace_back(protocol::name_of(m)); })) {
   }
+  EXPECT_FALSE(link_.up());
   EXPECT_EQ(heard, (std::vector<std::string>{"query", "request_stop"}));
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <set>
 #include <string>
 
 #include "tests/runtime/worker/mini_control.hpp"
@@ -124,6 +126,26 @@ TEST(worker_process, a_lost_control_socket_is_replaced_while_training_goes_on) {
   EXPECT_EQ(hello.phase, worker_phase::training);
   EXPECT_TRUE(hello.has_state);
   EXPECT_GE(hello.committed.value(), 150u);
+  EXPECT_EQ(finish(control).weights_digest, fault_free_digest());
+}
+
+TEST(worker_process, what_an_actor_said_before_it_died_still_holds) {
+  mini_control control{worker_program()};
+  control.start(small_scenario());
+  control.fork(0);
+  control.fork(1);
+  control.send_joins(1, 2, both_initial);
+  for (const auto rank : {0u, 1u}) {
+    control.expect<protocol::joined>(rank);
+    // Stopped, so that it finds the command, the end of its socket and the new one all at once.
+    control.kill(rank, SIGSTOP);
+    control.send(rank, protocol::train{generation_id{1}});
+  }
+  for (const auto rank : {0u, 1u}) {
+    control.send_attach(rank);
+    control.kill(rank, SIGCONT);
+    control.expect<protocol::hello>(rank);
+  }
   EXPECT_EQ(finish(control).weights_digest, fault_free_digest());
 }
 
@@ -322,6 +344,49 @@ TEST(worker_process, a_worker_carries_its_rank_in_its_name) {
   EXPECT_EQ(name, "ftrt-rank-1");
   std::getline(std::ifstream{"/proc/" + pid + "/cmdline"}, name, '\0');
   EXPECT_EQ(name, "ftrt-rank-1 (incarnation 1)");
+}
+
+std::set<std::string> sockets_of(int pid) {
+  std::set<std::string> sockets;
+  for (const auto& entry :
+       std::filesystem::directory_iterator{"/proc/" + std::to_string(pid) + "/fd"}) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:")) sockets.insert(target);
+  }
+  return sockets;
+}
+
+TEST(worker_process, a_worker_holds_its_own_two_sockets_and_nobody_elses) {
+  mini_control control{worker_program()};
+  control.start(small_scenario());
+  control.fork(0);
+  control.fork(1);
+  const auto first = sockets_of(control.at(0).pid);
+  const auto second = sockets_of(control.at(1).pid);
+  auto all = sockets_of(control.zygote_pid());
+  EXPECT_EQ(first.size(), 2u);
+  EXPECT_EQ(second.size(), 2u);
+  EXPECT_EQ(all.size(), 1u);
+  all.insert(first.begin(), first.end());
+  all.insert(second.begin(), second.end());
+  EXPECT_EQ(all.size(), 5u);
+}
+
+TEST(worker_process, a_worker_writes_no_core_file_unless_asked_to) {
+  const auto core_limit = [](bool core_dumps) {
+    mini_control control{worker_program()};
+    auto values = small_scenario();
+    values.supervision.core_dumps = core_dumps;
+    control.start(values);
+    rlimit limit{};
+    ::prlimit(control.fork(0).pid, RLIMIT_CORE, nullptr, &limit);
+    return limit.rlim_cur;
+  };
+  rlimit own{};
+  ::getrlimit(RLIMIT_CORE, &own);
+  EXPECT_EQ(core_limit(false), 0u);
+  EXPECT_EQ(core_limit(true), own.rlim_cur);
 }
 
 // ---- a user's own worker program, with models that misbehave -----------------------------------
