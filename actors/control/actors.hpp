@@ -41,7 +41,7 @@ using run_supervisor_actor =
     caf::typed_actor<caf::reacts_to<trainer_ready>,
                      // From trainers: all that workers say but snapshot_ready.
                      caf::reacts_to<worker_message>,
-                     // From host_supervisor: no process came of start_worker.
+                     // From host_supervisor: no process came of an order.
                      caf::reacts_to<worker_start_failed>,
                      // From host_supervisor: a worker died that had no trainer to tell of it.
                      caf::reacts_to<worker_exited>,
@@ -70,8 +70,6 @@ using chaos_actor = caf::typed_actor<caf::reacts_to<chaos_tick>>;
 
 // The root: starts and restarts all others, turns processes into trainers.
 using host_supervisor_actor = caf::typed_actor<
-    // From run_supervisor: fork this incarnation.
-    caf::reacts_to<start_worker>,
     // From the host table.
     caf::reacts_to<worker_started>, caf::reacts_to<worker_start_failed>,
     caf::reacts_to<worker_exited>,

@@ -176,6 +176,8 @@ struct host_supervisor_state {
     recovery::take_over take_over;
     take_over.last_generation = membership.generation;
     take_over.branch = membership.branch;
+    take_over.branch_since = membership.branch_since;
+    take_over.last_committed = iteration_id{context->board->last_iteration()};
     for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
       const auto worker = context->host->worker(rank_id{rank});
       take_over.incarnations.push_back(worker ? worker->incarnation : incarnation_id{});
@@ -202,9 +204,6 @@ host_supervisor_actor::behavior_type host_supervisor_behavior(
       [self](caf::scheduled_actor*, caf::down_msg& message) { self->state.down(message); });
   state.start_all();
   return {
-      [self](const start_worker& what) {
-        self->state.context->host->spawn_worker(what.rank, what.incarnation);
-      },
       [self](const worker_started& w) { self->state.worker_started(w.rank, w.incarnation); },
       [self](const worker_start_failed& failed) {
         self->state.context->post<run_supervisor_actor>(failed);

@@ -21,11 +21,6 @@ struct worker_message {
 struct tell_worker {
   protocol::message message;
 };
-// Start this incarnation (run_supervisor to host_supervisor).
-struct start_worker {
-  rank_id rank;
-  incarnation_id incarnation;
-};
 // The host table's news.
 struct worker_started {
   rank_id rank;
@@ -74,7 +69,6 @@ struct run_ended {
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::worker_message)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::tell_worker)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::start_worker)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::worker_started)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::worker_start_failed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::worker_exited)

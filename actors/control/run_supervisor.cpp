@@ -188,10 +188,7 @@ run_supervisor_actor::behavior_type run_supervisor_behavior(
       [self](const deadline_alarm& alarm) {
         self->state.feed(recovery::deadline_passed{alarm.token});
       },
-      [self](const backoff_over& over) {
-        self->state.context->post<host_supervisor_actor>(
-            start_worker{over.what.rank, over.what.incarnation});
-      },
+      [self](const backoff_over& over) { self->state.spawn(over.what); },
   };
 }
 

@@ -30,12 +30,21 @@ void run_supervisor_state::act(const recovery::spawn_worker& what) {
   if (what.delay.count() > 0) {
     self->delayed_send(self, what.delay, backoff_over{what});
   } else {
-    context->post<host_supervisor_actor>(start_worker{what.rank, what.incarnation});
+    spawn(what);
   }
 }
 
+void run_supervisor_state::spawn(const recovery::spawn_worker& what) {
+  if (cancelled.erase({what.rank, what.incarnation}) > 0) return;
+  context->host->spawn_worker(what.rank, what.incarnation);
+}
+
 void run_supervisor_state::act(const recovery::kill_worker& what) {
-  context->host->kill_worker(what.rank, what.incarnation, what.cause);
+  // Its cause is known to the machine already.
+  if (context->host->kill_worker(what.rank, what.incarnation, {})) return;
+  // It still waits for its backoff: there is no process, and there will be none.
+  cancelled.insert({what.rank, what.incarnation});
+  self->send(self, worker_exited{what.rank, what.incarnation});
 }
 
 void run_supervisor_state::act(const recovery::revoke_generation& what) {
@@ -82,7 +91,11 @@ void run_supervisor_state::act(const recovery::record_generation& what) {
   if (!redone.empty() && !what.rollback_to) context->board->count_redone();
   redone.clear();
   reported = what.from;
-  context->board->set_membership({what.generation, what.branch});
+  auto membership = context->board->current();
+  membership.generation = what.generation;
+  membership.branch = what.branch;
+  if (what.rollback_to) membership.branch_since = what.generation;
+  context->board->set_membership(membership);
   if (what.rollback_to) context->board->roll_back_to(*what.rollback_to, what.generation);
   context->storage->post([what, series = context->series](storage::catalog& catalog) {
     const auto now_ms = host::unix_now_ms();

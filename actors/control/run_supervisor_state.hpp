@@ -23,6 +23,7 @@ struct run_supervisor_state {
   iteration_id reported;           // the last `progressed`
   std::set<generation_id> redone;  // generations whose last iteration was abandoned
   std::optional<iteration_id> awaited_checkpoint;
+  std::set<std::pair<rank_id, incarnation_id>> cancelled;  // killed before their backoff was over
   // The generation on record whose commits are not in the ledger yet, and where it began.
   std::optional<recovery::record_generation> open_ledger;
 
@@ -53,6 +54,7 @@ struct run_supervisor_state {
   void act(const recovery::announce& what);
   void act(const recovery::end_run& what);
 
+  void spawn(const recovery::spawn_worker& what);
   void tell(rank_id rank, const protocol::message& message) const;
   void tell_all(const protocol::message& message) const;
   void close_ledger(iteration_id last);

@@ -149,14 +149,26 @@ void host_table::fork_now(const fork_request& request) {
 }
 
 void host_table::kill_locked(const entry_ptr& worker, const std::string& cause) {
-  if (worker->dead || !worker->pidfd.valid()) return;
+  if (worker->dead) return;
+  worker->doomed = true;
   if (worker->kill_cause.empty()) worker->kill_cause = cause;
-  send_signal(worker->pidfd.get(), SIGKILL);
+  if (worker->pidfd.valid()) send_signal(worker->pidfd.get(), SIGKILL);
 }
 
-void host_table::kill_worker(rank_id rank, incarnation_id incarnation, const std::string& cause) {
+bool host_table::kill_worker(rank_id rank, incarnation_id incarnation, const std::string& cause) {
   const std::lock_guard lock{mutex_};
-  if (const auto worker = find(rank, incarnation)) kill_locked(worker, cause);
+  if (const auto worker = find(rank, incarnation)) {
+    kill_locked(worker, cause);
+    return true;
+  }
+  const auto waiting = std::ranges::find_if(waiting_forks_, [&](const fork_request& request) {
+    return request.rank == rank && request.incarnation == incarnation;
+  });
+  if (waiting == waiting_forks_.end()) return false;
+  waiting_forks_.erase(waiting);
+  notices_.push_back({notice::kind::exited, rank, incarnation, {}});
+  wake();
+  return true;
 }
 
 bool host_table::injure(rank_id rank, const std::string& cause) {
@@ -254,7 +266,7 @@ void host_table::end(std::chrono::milliseconds patience) {
       return std::ranges::all_of(workers, [](const auto& w) { return w->dead || w->pid == 0; });
     };
     changed_.wait_for(lock, patience, all_dead);
-    for (const auto& worker : workers) kill_locked(worker, "killed at the end of the run");
+    for (const auto& worker : workers) kill_locked(worker, {});
     changed_.wait_for(lock, std::chrono::seconds{2}, all_dead);
   }
   if (thread_.joinable()) {

@@ -64,8 +64,9 @@ class host_table {
 
   // Creates the memories and asks the zygote to fork; the listener hears of it.
   void spawn_worker(rank_id rank, incarnation_id incarnation);
-  // SIGKILL, if that incarnation still lives. `cause` becomes the cause of its death.
-  void kill_worker(rank_id rank, incarnation_id incarnation, const std::string& cause);
+  // SIGKILL, now or as soon as it is forked; worker_exited follows. `cause`, where there is one,
+  // is put before how it died. False: no such incarnation was ordered here.
+  bool kill_worker(rank_id rank, incarnation_id incarnation, const std::string& cause);
   // The same for a rank's living incarnation, as a fault that ftrt causes on purpose now.
   // False: none lives.
   bool injure(rank_id rank, const std::string& cause);

@@ -20,7 +20,7 @@ namespace {
 
 // A pidfd fires when a process dies; only the zygote, which reaps it, knows how. It tells at once,
 // so this is how long a death may stay without its cause.
-constexpr std::chrono::milliseconds wait_for_cause{50};
+constexpr std::chrono::milliseconds wait_for_cause{20};
 // Zygotes in a row that may die before any of them got ready.
 constexpr std::uint32_t max_zygote_losses = 3;
 
@@ -141,7 +141,7 @@ void host_table::handle(const protocol::worker_forked& forked, unique_fd pidfd) 
   watch_fd(worker->pidfd.get(), tag_of(*worker, true));
   watch_fd(worker->standard_error.get(), tag_of(*worker, false));
   notices_.push_back({notice::kind::started, forked.rank, forked.incarnation, {}});
-  if (ending_) kill_locked(worker, "killed at the end of the run");
+  if (ending_ || worker->doomed) kill_locked(worker, {});
 }
 
 void host_table::handle(const protocol::fork_failed& failed) {
@@ -171,7 +171,9 @@ void host_table::on_pidfd(const entry_ptr& worker) {
   const std::lock_guard lock{mutex_};
   if (worker->dead) return;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
-  if (zygote_ready_) {
+  if (worker->doomed) {
+    settle_death(worker, describe_wait_status(SIGKILL));  // it is ours
+  } else if (zygote_ready_) {
     late_deaths_.push_back({worker, monotonic_now() + wait_for_cause});
   } else {
     settle_death(worker, "died (how is unknown: nobody was left to reap it)");

@@ -23,6 +23,7 @@ class run_board {
   struct membership {
     generation_id generation;
     branch_id branch;
+    generation_id branch_since;  // the generation that opened the branch
   };
   void set_membership(membership now);
   [[nodiscard]] membership current() const;

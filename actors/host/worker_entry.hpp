@@ -47,6 +47,7 @@ struct worker_entry {
   std::atomic<std::int64_t> fault_ns{0};  // CLOCK_MONOTONIC of the fault where ftrt caused it
 
   // Written under the table's lock before `dead`.
+  bool doomed = false;     // ftrt sent SIGKILL, or will as soon as there is a process
   std::string kill_cause;  // why ftrt killed it; empty where it did not
   std::string exit_cause;  // "killed by signal 9 (SIGKILL)"
 };

@@ -7,6 +7,8 @@
 namespace ftrt::recovery {
 namespace {
 
+constexpr std::string_view peers_saw_it_die = "its peers saw its training thread die";
+
 // splitmix64: jitter must be a function of its inputs alone.
 std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
@@ -29,7 +31,7 @@ void engine::handle(const peers_reported_lost& e) {
     return because("the generation is not in use");
   for (const rank_id rank : e.lost)
     if (rank.value() < s_.ranks.size() && is_member(at(rank)))
-      doom(rank, "its peers saw its training thread die");
+      doom(rank, std::string{peers_saw_it_die});
   because("losses reported by peers");
 }
 
@@ -60,7 +62,9 @@ void engine::lose(rank_id rank, const worker_lost& e) {
 
 void engine::remember_loss(rank_id rank, const worker_lost& e) {
   const member& m = at(rank);
-  std::string cause = m.kill_cause.empty() ? e.cause : cat(m.kill_cause, " (", e.cause, ")");
+  // A death that was only confirmed by the kill has its own cause.
+  const bool died_by_itself = m.kill_cause.empty() || m.kill_cause == peers_saw_it_die;
+  std::string cause = died_by_itself ? e.cause : cat(m.kill_cause, " (", e.cause, ")");
   if (cause.empty()) cause = "unknown";
   s_.last_cause = cat("rank ", rank, " lost: ", cause);
   s_.last_stderr = e.stderr_tail;
