@@ -61,15 +61,15 @@ struct trainer_state {
     }
   }
 
-  // The worker is of no use without its socket: it is killed, and its death is waited for.
+  // A worker that breaks the protocol is of no use: it is killed, and its death is waited for.
   void give_up(const std::string& cause) {
     open = false;
     context->host->kill_worker(rank, incarnation, cause);
     look();
   }
 
+  // Most likely it is dying, which the host table will confirm.
   void closed() {
-    if (!leaving) return give_up("closed its control socket");
     open = false;
     look();
   }
@@ -81,6 +81,14 @@ struct trainer_state {
     } else if (!open) {
       self->delayed_send(self, look_again, tick{});
     }
+  }
+
+  // Still alive without its socket, and nobody told it to leave.
+  void look_again_later() {
+    if (!open && !leaving) {
+      context->host->kill_worker(rank, incarnation, "closed its control socket");
+    }
+    look();
   }
 };
 
@@ -101,7 +109,7 @@ trainer_broker::behavior_type trainer_behavior(trainer_self self, const run_cont
   return {
       [self](tell_worker& what) { self->state.tell(what.message); },
       [self](worker_exited&) { self->state.look(); },
-      [self](tick) { self->state.look(); },
+      [self](tick) { self->state.look_again_later(); },
       [self](caf::io::new_data_msg& data) { self->state.read(data.buf); },
       [self](caf::io::connection_closed_msg&) { self->state.closed(); },
   };
