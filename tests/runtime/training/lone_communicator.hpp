@@ -1,9 +1,10 @@
 #pragma once
 
-#include <array>
-#include <cstring>
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <runtime/communicator/communicator.hpp>
+#include <utility>
 #include <vector>
 
 namespace ftrt::testing {
@@ -20,6 +21,11 @@ class lone_communicator final : public communicator {
     fail_at_ = call;
     contribute_ = contribute;
   }
+  // Calls `stop` at the reductions of iteration k, before its word is made.
+  void stop_at(std::uint64_t k, std::function<void()> stop) {
+    stop_iteration_ = k;
+    stop_ = std::move(stop);
+  }
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   [[nodiscard]] const std::vector<bucket_region>& regions() const { return regions_; }
 
@@ -31,7 +37,10 @@ class lone_communicator final : public communicator {
     regions_.push_back(region);
     return next();
   }
-  result<void> finish_reductions() override { return next(); }
+  result<void> finish_reductions() override {
+    if (stop_ && ++iterations_ == stop_iteration_) stop_();
+    return next();
+  }
   result<void> reduce_scatter(const bucket_region&, reduce_op) override { return next(); }
   result<void> all_gather(const bucket_region&) override { return next(); }
   result<void> broadcast(std::span<std::byte>, rank_id) override { return next(); }
@@ -74,6 +83,9 @@ class lone_communicator final : public communicator {
   std::uint64_t last_key_ = 0;
   std::map<std::uint64_t, std::vector<std::byte>> words_;
   std::vector<bucket_region> regions_;
+  std::uint64_t iterations_ = 0;
+  std::uint64_t stop_iteration_ = 0;
+  std::function<void()> stop_;
 };
 
 }  // namespace ftrt::testing
