@@ -7,8 +7,10 @@
 #include <exception>
 #include <mutex>
 #include <runtime/models/models.hpp>
+#include <runtime/training/autocast.hpp>
 #include <runtime/training/flat_math.hpp>
 #include <runtime/training/program_impl.hpp>
+#include <stdexcept>
 #include <utility>
 
 namespace ftrt {
@@ -94,6 +96,19 @@ class generator_guard {
   at::Tensor state_;
 };
 
+// One sample through the model, so that what does not fit is said before any rank starts. Not for a
+// CUDA zygote, which must not run a forward pass before it forks.
+void probe_model(training_program::impl& p) {
+  if (p.values.cluster.device != device_kind::cpu) return;
+  const generator_guard generator;
+  const std::uint32_t first = 0;
+  const auto samples = training::load_batch(*p.data.test, p.format, {&first, 1});
+  const training::autocast_scope precision{p.values.train.amp};
+  if (p.net->evaluate(samples).samples != 1) {
+    throw std::invalid_argument("evaluate() of one sample does not count one sample");
+  }
+}
+
 }  // namespace
 
 void use_one_thread() {
@@ -129,12 +144,13 @@ checked<std::unique_ptr<training_program>> training_program::create(const scenar
   plan_iterations(*p);
   try {
     build_model(*p);
+    if (auto faults = check_model(*p); !faults.empty()) return tl::unexpected(std::move(faults));
+    probe_model(*p);
   } catch (const c10::Error& e) {
     return tl::unexpected(std::vector{model_fault(values, e.what_without_backtrace())});
   } catch (const std::exception& e) {
     return tl::unexpected(std::vector{model_fault(values, e.what())});
   }
-  if (auto faults = check_model(*p); !faults.empty()) return tl::unexpected(std::move(faults));
   return std::unique_ptr<training_program>(new training_program(std::move(p)));
 }
 
