@@ -1,4 +1,4 @@
-#include "actors/metrics/crc32c.hpp"
+#include <actors/metrics/crc32c.hpp>
 
 #include <array>
 

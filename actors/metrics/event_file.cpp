@@ -1,4 +1,4 @@
-#include "actors/metrics/event_file.hpp"
+#include <actors/metrics/event_file.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>

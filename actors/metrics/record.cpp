@@ -1,8 +1,7 @@
-#include "actors/metrics/record.hpp"
+#include <actors/metrics/record.hpp>
 
+#include <actors/metrics/crc32c.hpp>
 #include <cstdint>
-
-#include "actors/metrics/crc32c.hpp"
 
 namespace ftrt::metrics {
 namespace {

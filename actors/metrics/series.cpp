@@ -1,4 +1,4 @@
-#include "actors/metrics/series.hpp"
+#include <actors/metrics/series.hpp>
 
 namespace ftrt::metrics {
 namespace {

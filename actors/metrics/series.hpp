@@ -1,10 +1,9 @@
 #pragma once
 
+#include <actors/metrics/tensorboard_writer.hpp>
 #include <storage/progress.hpp>
 #include <string_view>
 #include <vector>
-
-#include "actors/metrics/tensorboard_writer.hpp"
 
 namespace ftrt::metrics {
 

@@ -1,4 +1,4 @@
-#include "actors/metrics/series_filter.hpp"
+#include <actors/metrics/series_filter.hpp>
 
 #include <algorithm>
 #include <iterator>

@@ -1,18 +1,17 @@
-#include "actors/metrics/tensorboard_writer.hpp"
+#include <actors/metrics/tensorboard_writer.hpp>
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <actors/metrics/event.pb.h>
+#include <actors/metrics/record.hpp>
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <system_error>
 #include <utility>
 #include <vector>
-
-#include "actors/metrics/event.pb.h"
-#include "actors/metrics/record.hpp"
 
 namespace ftrt::metrics {
 namespace {

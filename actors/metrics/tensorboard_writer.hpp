@@ -1,5 +1,6 @@
 #pragma once
 
+#include <actors/metrics/event_file.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-
-#include "actors/metrics/event_file.hpp"
 
 namespace ftrt::metrics {
 

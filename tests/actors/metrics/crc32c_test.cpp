@@ -1,10 +1,9 @@
-#include "actors/metrics/crc32c.hpp"
+#include <actors/metrics/crc32c.hpp>
 
 #include <gtest/gtest.h>
 
+#include <actors/metrics/record.hpp>
 #include <string>
-
-#include "actors/metrics/record.hpp"
 
 namespace ftrt::metrics {
 namespace {

@@ -1,12 +1,11 @@
-#include "actors/metrics/event_file.hpp"
+#include <actors/metrics/event_file.hpp>
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <csignal>
 #include <string>
-
-#include "tests/actors/metrics/metrics_fixture.hpp"
+#include <tests/actors/metrics/metrics_fixture.hpp>
 
 namespace ftrt::metrics {
 namespace {

@@ -1,18 +1,17 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <actors/metrics/series.hpp>
+#include <actors/metrics/series_filter.hpp>
+#include <actors/metrics/tensorboard_writer.hpp>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tests/actors/metrics/metrics_fixture.hpp>
 #include <vector>
-
-#include "actors/metrics/series.hpp"
-#include "actors/metrics/series_filter.hpp"
-#include "actors/metrics/tensorboard_writer.hpp"
-#include "tests/actors/metrics/metrics_fixture.hpp"
 
 namespace ftrt::metrics {
 namespace {

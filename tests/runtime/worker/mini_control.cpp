@@ -1,4 +1,4 @@
-#include "tests/runtime/worker/mini_control.hpp"
+#include <tests/runtime/worker/mini_control.hpp>
 
 #include <gtest/gtest.h>
 #include <poll.h>
