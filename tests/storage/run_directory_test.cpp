@@ -33,8 +33,8 @@ TEST(run_directory, a_new_one_is_private_complete_and_holds_the_scenario) {
 
 TEST(run_directory, a_name_never_leads_out_of_the_folder) {
   const temporary_directory runs;
-  for (const std::string name :
-       {"../../etc", "a/b", "", ".", "\n", std::string(500, 'x').c_str()}) {
+  const std::vector<std::string> names{"../../etc", "a/b", "", ".", "\n", std::string(500, 'x')};
+  for (const auto& name : names) {
     const auto run = run_directory::create(runs.path(), name, "", 0);
     ASSERT_TRUE(run.has_value()) << run.error().describe();
     EXPECT_EQ(run->path().parent_path(), runs.path());
