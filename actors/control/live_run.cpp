@@ -90,7 +90,7 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::c
              host_->program().iterations_per_epoch),
       chaos_(prepared.values.chaos, prepared.values.cluster.ranks),
       storage_(std::move(catalog), std::move(log), observer_) {
-  board_.set_membership({beginning_.last_generation, beginning_.branch, {}});
+  board_.set_membership({beginning_.last_generation, beginning_.branch, {}, {}});
   host_->set_worker_logs(directory_.worker_logs());
   if (prepared.values.metrics.tensorboard) {
     series_.emplace(directory_.tensorboard(), beginning_.last_committed.next());

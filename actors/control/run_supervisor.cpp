@@ -115,6 +115,18 @@ void run_supervisor_state::hear(const worker_message& said) {
       said.message);
 }
 
+// What the supervisor before this one recorded of the generation is still to be closed.
+void run_supervisor_state::continue_ledger() {
+  const auto now = context->board->current();
+  if (now.generation.value() == 0) return;
+  recovery::record_generation open;
+  open.generation = now.generation;
+  open.branch = now.branch;
+  open.from = now.from;
+  open_ledger = open;
+  reported = iteration_id{context->board->last_iteration()};
+}
+
 // The newest commit of the group, from the pages that workers share.
 void run_supervisor_state::look_at_progress() {
   const auto& now = machine->current();
@@ -144,6 +156,7 @@ namespace {
 
 void begin(run_supervisor_state& state, const run_beginning& beginning) {
   const bool taking_over = std::holds_alternative<recovery::take_over>(beginning);
+  if (taking_over) state.continue_ledger();
   std::visit([&](const auto& how) { state.feed(how); }, beginning);
   if (taking_over) {
     for (std::uint32_t rank = 0; rank < state.context->values.cluster.ranks; ++rank) {

@@ -85,7 +85,7 @@ void run_supervisor_state::close_ledger(iteration_id last) {
 }
 
 void run_supervisor_state::act(const recovery::record_generation& what) {
-  const auto committed = what.rollback_to ? reported : what.from;
+  const auto committed = what.rollback_to ? std::max(reported, *what.rollback_to) : what.from;
   close_ledger(committed);
   open_ledger = what;
   if (!redone.empty() && !what.rollback_to) context->board->count_redone();
@@ -94,6 +94,7 @@ void run_supervisor_state::act(const recovery::record_generation& what) {
   auto membership = context->board->current();
   membership.generation = what.generation;
   membership.branch = what.branch;
+  membership.from = what.from;
   if (what.rollback_to) membership.branch_since = what.generation;
   context->board->set_membership(membership);
   if (what.rollback_to) context->board->roll_back_to(*what.rollback_to, what.generation);

@@ -58,6 +58,7 @@ struct run_supervisor_state {
   void tell(rank_id rank, const protocol::message& message) const;
   void tell_all(const protocol::message& message) const;
   void close_ledger(iteration_id last);
+  void continue_ledger();
 };
 
 }  // namespace ftrt::actors

@@ -221,7 +221,7 @@ void host_table::on_zygote_lost(const error& why) {
   zygote_ready_ = false;
   ++zygote_losses_;
   zygote_.end(std::chrono::milliseconds{0});
-  if (ending_) return;
+  if (ending_ || start_failure_) return;  // it said why, or was told to
   if (!program_known_ || zygote_losses_ > max_zygote_losses) {
     start_failure_ = start_error{
         {},

@@ -30,17 +30,17 @@ run_board::membership run_board::current() const {
 
 bool run_board::count(const storage::progress_record& record) {
   const std::lock_guard lock{mutex_};
-  if (record.generation < oldest_generation_) return false;
+  if (record.generation < oldest_generation_ && record.iteration > rolled_back_to_) return false;
   if (record.kind == storage::record_kind::evaluation) {
     if (record.iteration <= evaluated_) return false;
     evaluated_ = record.iteration;
     summary_.test_accuracy = latest_.test_accuracy = record.accuracy;
     return true;
   }
-  if (record.iteration <= summary_.iterations) return false;
+  if (record.iteration <= counted_) return false;
   if (executed_ == 0) first_begun_ns_ = record.committed_ns - record.step_ns;
   last_committed_ns_ = record.committed_ns;
-  summary_.iterations = record.iteration;
+  counted_ = summary_.iterations = record.iteration;
   summary_.optimizer_steps = record.optimizer_step;
   summary_.train_loss = record.loss;
   ++executed_;
@@ -57,12 +57,13 @@ void run_board::roll_back_to(iteration_id iteration, generation_id generation) {
   const std::lock_guard lock{mutex_};
   ++rollbacks_;
   oldest_generation_ = generation.value();
+  rolled_back_to_ = iteration.value();
   evaluated_ = std::min(evaluated_, iteration.value());
-  if (iteration.value() >= summary_.iterations) return;
-  committed_ -= std::min(committed_, summary_.iterations - iteration.value());
+  if (iteration.value() >= counted_) return;
+  committed_ -= std::min(committed_, counted_ - iteration.value());
   summary_.last_checkpoint_iteration =
       std::min(summary_.last_checkpoint_iteration, iteration.value());
-  summary_.iterations = latest_.iteration = iteration.value();
+  counted_ = summary_.iterations = latest_.iteration = iteration.value();
 }
 
 std::uint64_t run_board::rollbacks() const {

@@ -24,6 +24,7 @@ class run_board {
     generation_id generation;
     branch_id branch;
     generation_id branch_since;  // the generation that opened the branch
+    iteration_id from;           // where the generation began
   };
   void set_membership(membership now);
   [[nodiscard]] membership current() const;
@@ -68,7 +69,9 @@ class run_board {
   std::uint64_t committed_ = 0;  // iterations that this process saw committed and not undone
   std::uint64_t samples_ = 0;    // of the committed ones
   std::uint64_t evaluated_ = 0;  // iteration of the last evaluation that was counted
-  std::uint64_t oldest_generation_ = 0;  // records of older ones are void
+  std::uint64_t counted_ = 0;    // newest iteration whose record was counted
+  std::uint64_t oldest_generation_ = 0;  // records of older ones are void ...
+  std::uint64_t rolled_back_to_ = 0;     // ... beyond this iteration
   std::uint64_t rollbacks_ = 0;
   std::int64_t first_begun_ns_ = 0;
   std::int64_t last_committed_ns_ = 0;

@@ -1,0 +1,137 @@
+// ftrt as a library inside a service: this very process.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <ftrt/catalog.hpp>
+#include <ftrt/run.hpp>
+#include <ftrt/scenario.hpp>
+#include <mutex>
+#include <vector>
+
+#include "tests/process/ftrt_process.hpp"
+
+namespace ftrt::test {
+namespace {
+
+scenario small_values(const std::filesystem::path& folder, const std::string& chaos = "") {
+  auto loaded = load_scenario(small_scenario(folder, chaos),
+                              {"run.directory=\"" + (folder / "runs").string() + "\""});
+  if (!loaded) throw std::runtime_error{loaded.error().front().describe()};
+  return loaded->values;
+}
+
+run_options options_of() {
+  run_options options;
+  options.worker_program = programs() / "ftrt-worker";
+  return options;
+}
+
+std::atomic<int> handled{0};
+void count_signal(int) {
+  ++handled;
+}
+
+TEST(an_embedding_service, C03_survives_a_rank_hears_of_it_and_keeps_its_signal_handlers) {
+  const scratch_folder folder;
+  struct sigaction mine {};
+  mine.sa_handler = count_signal;
+  struct sigaction before {};
+  for (const int number : {SIGTERM, SIGCHLD, SIGUSR1}) ::sigaction(number, &mine, &before);
+
+  std::mutex mutex;
+  std::vector<event> events;
+  auto options = options_of();
+  options.on_event = [&](const event& happened) {
+    const std::lock_guard lock{mutex};
+    events.push_back(happened);
+  };
+  auto started = run::start(
+      small_values(folder.path(), "[[chaos]]\nkind = \"kill\"\nrank = 1\nat_iteration = 200\n"),
+      options);
+  ASSERT_TRUE(started) << started.error().failed->describe();
+  const auto summary = (*started)->wait();
+  EXPECT_EQ(summary.status, "completed") << summary.error;
+  EXPECT_EQ(summary.recoveries.size(), 1U);
+  started->reset();
+
+  bool told = false;
+  for (const auto& happened : events) {
+    told = told || (happened.what == event::kind::worker_lost && happened.rank == 1);
+  }
+  EXPECT_TRUE(told);
+  for (const int number : {SIGTERM, SIGCHLD, SIGUSR1}) {
+    struct sigaction now {};
+    ::sigaction(number, nullptr, &now);
+    EXPECT_EQ(now.sa_handler, count_signal) << "the handler of signal " << number;
+  }
+  ::raise(SIGUSR1);
+  EXPECT_GE(handled, 1);
+}
+
+TEST(an_embedding_service, trains_two_runs_at_once) {
+  const scratch_folder first_folder;
+  const scratch_folder second_folder;
+  auto first = run::start(small_values(first_folder.path()), options_of());
+  auto second = run::start(small_values(second_folder.path()), options_of());
+  ASSERT_TRUE(first && second);
+  const auto a = (*first)->wait();
+  const auto b = (*second)->wait();
+  EXPECT_EQ(a.status, "completed") << a.error;
+  EXPECT_EQ(a.weights_digest, b.weights_digest);
+  EXPECT_FALSE(a.weights_digest.empty());
+}
+
+TEST(an_embedding_service, is_refused_a_scenario_that_it_filled_in_wrongly) {
+  const scratch_folder folder;
+  auto values = small_values(folder.path());
+  values.train.lr = -1;
+  const auto started = run::start(values, options_of());
+  ASSERT_FALSE(started);
+  ASSERT_FALSE(started.error().refused.empty());
+  EXPECT_EQ(started.error().refused.front().key, "train.lr");
+}
+
+TEST(an_embedding_service, that_drops_a_run_leaves_no_process_and_a_resumable_directory) {
+  const scratch_folder folder;
+  {
+    auto started = run::start(small_values(folder.path()), options_of());
+    ASSERT_TRUE(started);
+    ASSERT_TRUE(eventually([&] { return checkpoints_of(folder.path()) >= 1; }));
+  }
+  const auto runs = list_runs(folder.path() / "runs");
+  ASSERT_TRUE(runs);
+  ASSERT_EQ(runs->size(), 1U);
+  EXPECT_EQ(runs->front().status, "stopped");
+  auto resumed = run::resume(folder.path() / "runs", "", {}, options_of());
+  ASSERT_TRUE(resumed) << resumed.error().failed->describe();
+  EXPECT_EQ((*resumed)->wait().status, "completed");
+}
+
+TEST(an_embedding_service, C41_can_stop_a_run_at_any_moment_and_waits_no_longer_than_it_must) {
+  for (const auto delay : {0, 5, 20, 60, 150, 400}) {
+    const scratch_folder folder;
+    auto started = run::start(small_values(folder.path()), options_of());
+    ASSERT_TRUE(started);
+    EXPECT_FALSE((*started)->wait_for(std::chrono::milliseconds{delay}));
+    (*started)->request_stop("test");
+    const auto summary = (*started)->wait_for(std::chrono::seconds{20});
+    ASSERT_TRUE(summary) << "asked after " << delay << " ms";
+    EXPECT_EQ(summary->status, "stopped") << summary->error;
+    EXPECT_EQ(summary->last_checkpoint_iteration, summary->iterations);
+  }
+}
+
+TEST(an_embedding_service, is_told_when_there_is_no_worker_program) {
+  const scratch_folder folder;
+  run_options options;
+  options.worker_program = folder.path() / "nothing";
+  const auto started = run::start(small_values(folder.path()), options);
+  ASSERT_FALSE(started);
+  ASSERT_TRUE(started.error().failed);
+  EXPECT_EQ(started.error().failed->code, error_code::not_found);
+}
+
+}  // namespace
+}  // namespace ftrt::test
