@@ -7,6 +7,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
+#include <storage/checkpoint.hpp>
 #include <utility>
 
 namespace ftrt::actors {
@@ -61,6 +62,8 @@ class live_run::host_news final : public host::host_listener {
 tl::expected<std::unique_ptr<run>, start_error> live_run::begin(prepared_run prepared,
                                                                 const run_options& options) {
   const auto failed = [](error why) { return tl::unexpected(start_error{{}, std::move(why)}); };
+  // Nobody writes yet: what a crash left half-written goes.
+  storage::remove_leftovers(prepared.directory.checkpoints());
   std::vector<std::string> notes;
   auto catalog = storage::catalog::open(prepared.directory.path(), prepared.directory.id(), notes);
   if (!catalog) return failed(std::move(catalog.error()));

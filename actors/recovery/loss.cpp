@@ -29,6 +29,11 @@ void engine::handle(const peers_reported_lost& e) {
   if (!of_this_generation(e.generation)) return;
   if (s_.at != phase::joining && s_.at != phase::training)
     return because("the generation is not in use");
+  if (e.lost.empty()) {
+    generation_failed("the communicator broke and no rank could be named");
+    if (s_.at != phase::ended) regroup();
+    return;
+  }
   for (const rank_id rank : e.lost)
     if (rank.value() < s_.ranks.size() && is_member(at(rank)))
       doom(rank, std::string{peers_saw_it_die});

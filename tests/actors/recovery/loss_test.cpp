@@ -139,6 +139,15 @@ TEST(recovery_loss, peers_that_report_a_loss_only_have_it_killed) {
   EXPECT_EQ(s.one<revoke_generation>()->ranks, (std::vector{r0, r2}));
 }
 
+TEST(recovery_loss, a_communicator_that_broke_without_a_culprit_is_rebuilt_and_nobody_is_killed) {
+  stage s(2);
+  s.start();
+  s.feed(peers_reported_lost{generation_id{1}, {}});
+  EXPECT_TRUE(s.all<kill_worker>().empty());
+  ASSERT_EQ(s.all<revoke_generation>().size(), 1U);
+  EXPECT_EQ(s.all<revoke_generation>().front().ranks.size(), 2U);
+}
+
 TEST(recovery_loss, stale_messages_are_refused_and_counted_and_change_nothing_else) {
   stage s(2);
   s.start(7);
