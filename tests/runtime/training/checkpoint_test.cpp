@@ -137,7 +137,12 @@ TEST_F(checkpoints, C20_a_hundred_loads_leave_memory_flat) {
   for (int i = 0; i < 20; ++i) load();
   const auto before = resident_pages();
   for (int i = 0; i < 100; ++i) load();
-  EXPECT_LT(resident_pages() - before, 256);
+#ifdef FTRT_SANITIZED
+  const long allowed = 65536;  // AddressSanitizer keeps freed memory back; leaks it finds itself
+#else
+  const long allowed = 256;
+#endif
+  EXPECT_LT(resident_pages() - before, allowed);
 }
 
 TEST_F(checkpoints, a_checkpoint_of_another_iteration_is_refused) {
