@@ -34,6 +34,11 @@ endfunction()
 # ctest entry for each TEST. Tests get FTRT_BIN (folder of the programs) and FTRT_SOURCE (the tree).
 function(ftrt_test name)
   cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  # An empty value would swallow the next property's name.
+  set(properties RUN_SERIAL ${arg_SERIAL})
+  if(arg_LABELS)
+    list(APPEND properties LABELS "${arg_LABELS}")
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -48,7 +53,7 @@ function(ftrt_test name)
   endif()
   gtest_discover_tests(
     ${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
-    PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" RUN_SERIAL "${arg_SERIAL}")
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} ${properties})
   # gtest_discover_tests() takes a list of variables apart; the file it lets us run afterwards does
   # not.
   set(after ${CMAKE_CURRENT_BINARY_DIR}/${name}_environment.cmake)

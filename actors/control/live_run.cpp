@@ -15,6 +15,8 @@ namespace {
 
 // Control has little to compute; the trainers' cores are not its own.
 constexpr std::size_t scheduler_threads = 2;
+// No handler blocks, so an actor that takes so long to end is a bug that must not hang the end.
+constexpr std::chrono::seconds actor_patience{5};
 constexpr std::chrono::seconds storage_patience{60};
 
 std::string status_of(const recovery::end_run& how) {
@@ -131,8 +133,14 @@ void live_run::shut_down(caf::actor_system& system, const recovery::end_run& how
   caf::scoped_actor self{system};
   const auto end = [&](const auto& actor) {
     if (!actor) return;
+    self->monitor(actor);
     self->send_exit(actor, caf::exit_reason::user_shutdown);
-    self->wait_for(actor);
+    self->receive([](const caf::down_msg&) {}, caf::after(actor_patience) >>
+                                                   [&] {
+                                                     spdlog::warn("{} did not end by its deadline",
+                                                                  caf::to_string(actor.address()));
+                                                     self->send_exit(actor, caf::exit_reason::kill);
+                                                   });
   };
   // 1. No more faults, no more decisions, no restarts.
   end(context_.actors.get<host_supervisor_actor>());

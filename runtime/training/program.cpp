@@ -134,6 +134,11 @@ training_program::training_program(std::unique_ptr<impl> parts) : impl_(std::mov
 training_program::~training_program() = default;
 
 checked<std::unique_ptr<training_program>> training_program::create(const scenario& values) {
+  if (values.cluster.device == device_kind::cuda) {
+    return tl::unexpected(std::vector{diagnostic{
+        values.run.name, 0, "cluster.device", "\"cpu\", as this build has no CUDA module",
+        "\"cuda\"", "train on CPU ranks: device = \"cpu\", communicator = \"shm\""}});
+  }
   use_one_thread();
   auto p = std::make_unique<impl>();
   p->values = values;

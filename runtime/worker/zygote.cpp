@@ -254,8 +254,10 @@ void zygote::send(const protocol::message& m, std::span<const int> descriptors) 
     if (sent) return;
     std::array fds{pollfd{channel_.get(), POLLOUT, 0}};
     if (sent.error().code == error_code::busy && wait_for(fds, deadline)) continue;
-    say("cannot send " + std::string{protocol::name_of(m)} + ": " + sent.error().describe());
     control_is_gone_ = sent.error().code != error_code::invalid_argument;
+    // That control has closed the channel is how a run ends, and no news.
+    if (sent.error().code == error_code::peer_lost) return;
+    say("cannot send " + std::string{protocol::name_of(m)} + ": " + sent.error().describe());
     return;
   }
 }
