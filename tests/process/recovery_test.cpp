@@ -14,9 +14,9 @@ namespace {
 class small_run : public ::testing::Test {
  protected:
   // The digest that the small scenario ends with when nothing dies.
-  std::string fault_free_digest() {
+  std::string fault_free_digest(const std::vector<std::string>& sets = {}) {
     const scratch_folder quiet;
-    const auto done = train(quiet.path(), small_scenario(quiet.path()));
+    const auto done = train(quiet.path(), small_scenario(quiet.path()), sets);
     EXPECT_EQ(done.exit_code, 0) << done.err;
     EXPECT_EQ(done.summary["recoveries"].size(), 0U);
     return done.summary.value("weights_digest", "none");
@@ -29,6 +29,9 @@ class small_run : public ::testing::Test {
     return done;
   }
 
+  // For tests that act from outside: long enough that the run is still at it, however busy the
+  // machine is.
+  const std::vector<std::string> long_run_{"train.epochs=120"};
   scratch_folder folder_;
 };
 
@@ -96,7 +99,7 @@ TEST_F(small_run, workers_and_actors_killed_at_random_leave_the_weights_alone) {
 
 TEST_F(small_run, a_worker_killed_by_hand_is_named_and_replaced) {
   const auto scenario = small_scenario(folder_.path());
-  ftrt_process process{folder_.path(), training_arguments(folder_.path(), scenario)};
+  ftrt_process process{folder_.path(), training_arguments(folder_.path(), scenario, long_run_)};
   ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << process.err();
   const auto worker = process.worker_of(0);
   ASSERT_TRUE(worker.has_value());
@@ -105,14 +108,14 @@ TEST_F(small_run, a_worker_killed_by_hand_is_named_and_replaced) {
   EXPECT_EQ(done.exit_code, 0) << done.err;
   ASSERT_EQ(done.summary["recoveries"].size(), 1U) << done.summary.dump(2);
   EXPECT_EQ(done.summary["recoveries"][0]["cause"], "killed by signal 9 (SIGKILL)");
-  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest(long_run_));
 }
 
 TEST_F(small_run, killed_itself_it_leaves_no_worker_and_resumes_to_the_same_weights) {
   const auto scenario = small_scenario(folder_.path());
   std::vector<pid_t> family;
   {
-    ftrt_process process{folder_.path(), training_arguments(folder_.path(), scenario)};
+    ftrt_process process{folder_.path(), training_arguments(folder_.path(), scenario, long_run_)};
     ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 2; })) << process.err();
     family = process.descendants();
     EXPECT_GE(family.size(), 3U) << "a zygote and two workers";
@@ -133,13 +136,13 @@ TEST_F(small_run, killed_itself_it_leaves_no_worker_and_resumes_to_the_same_weig
                       (folder_.path() / "summary.json").string()}};
   const auto done = collect(again, folder_.path());
   EXPECT_EQ(done.exit_code, 0) << done.err;
-  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest(long_run_));
 }
 
 TEST_F(small_run, C05_sigterm_stops_after_a_committed_checkpoint_and_resume_goes_on) {
   const auto scenario = small_scenario(folder_.path());
   {
-    ftrt_process process{folder_.path(), training_arguments(folder_.path(), scenario)};
+    ftrt_process process{folder_.path(), training_arguments(folder_.path(), scenario, long_run_)};
     ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << process.err();
     process.signal(SIGTERM);
     const auto stopped = collect(process, folder_.path());
@@ -152,12 +155,12 @@ TEST_F(small_run, C05_sigterm_stops_after_a_committed_checkpoint_and_resume_goes
                       (folder_.path() / "summary.json").string()}};
   const auto done = collect(again, folder_.path());
   EXPECT_EQ(done.exit_code, 0) << done.err;
-  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest(long_run_));
 }
 
 TEST_F(small_run, C15_a_second_process_on_one_run_directory_names_the_holder) {
   const auto scenario = small_scenario(folder_.path());
-  ftrt_process first{folder_.path(), training_arguments(folder_.path(), scenario)};
+  ftrt_process first{folder_.path(), training_arguments(folder_.path(), scenario, long_run_)};
   ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << first.err();
   const scratch_folder elsewhere;
   ftrt_process second{elsewhere.path(),
