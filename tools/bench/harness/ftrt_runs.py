@@ -80,10 +80,11 @@ class Ftrt:
         The run writes its points down several times a second, so a point's time is that of writing.
         Iteration 1 was committed before the others of the same batch had run, so their step times
         come off."""
-        start, points, summary = self._run(model, 2, 100, 1)
+        start, points, summary = self._run(model, 2, 500, 1)
         steps = [p for p in points if p.tag == "time/step_ms"]
-        if steps[0].step != 1:
-            raise ValueError(f"expected iteration 1 as the first point, found {steps[0].step}")
+        if not steps or steps[0].step != 1:
+            raise ValueError(f"expected iteration 1 as the first of {len(steps)} points, found "
+                             f"{steps[0].step if steps else 'none'}")
         batch = [p for p in steps if p.wall_time - steps[0].wall_time < 0.005]
         later_s = sum(p.value for p in batch[1:]) / 1e3
         return {"s": steps[0].wall_time - later_s - start, "wall_s": summary["wall_seconds"]}
