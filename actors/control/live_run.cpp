@@ -115,7 +115,20 @@ live_run::~live_run() {
   if (thread_.joinable()) thread_.join();
 }
 
+// Whatever goes wrong here is the run's failure, never the end of the process that embeds it (C03).
 void live_run::live() {
+  try {
+    run_actors();
+  } catch (const std::exception& e) {
+    host_->set_listener(nullptr);
+    host_->end(std::chrono::milliseconds{0});
+    context_.actors.clear();
+    conclude(
+        {recovery::run_outcome::failed, std::string{"the control half failed: "} + e.what(), {}});
+  }
+}
+
+void live_run::run_actors() {
   auto config = configuration();
   caf::actor_system system{config};
   host_news news{context_};

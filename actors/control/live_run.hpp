@@ -50,6 +50,7 @@ class live_run final : public run {
            storage::event_log log);
 
   void live();
+  void run_actors();
   void shut_down(caf::actor_system& system, const recovery::end_run& how);
   void set_end(const recovery::end_run& how);
   [[nodiscard]] recovery::end_run wait_for_end();

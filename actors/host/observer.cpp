@@ -1,7 +1,26 @@
+#include <spdlog/spdlog.h>
+
 #include <actors/host/observer.hpp>
+#include <exception>
 #include <utility>
 
 namespace ftrt::host {
+namespace {
+
+// A callback that throws breaks its promise; it must not take its host down with it.
+template <class Callback, class News>
+void tell(const Callback& callback, const News& news) {
+  if (!callback) return;
+  try {
+    callback(news);
+  } catch (const std::exception& e) {
+    spdlog::error("a callback of run_options threw: {}", e.what());
+  } catch (...) {
+    spdlog::error("a callback of run_options threw");
+  }
+}
+
+}  // namespace
 
 observer::observer(std::function<void(const event&)> on_event,
                    std::function<void(const progress&)> on_progress)
@@ -47,16 +66,14 @@ void observer::deliver() {
     const auto dropped = std::exchange(dropped_, 0);
     const bool last_round = stopping_;
     lock.unlock();
-    if (dropped > 0 && on_event_) {
+    if (dropped > 0) {
       event lost;
       lost.subject = "observer";
       lost.text = std::to_string(dropped) + " events were dropped: the event callback is too slow";
-      on_event_(lost);
+      tell(on_event_, lost);
     }
-    for (const auto& what : events) {
-      if (on_event_) on_event_(what);
-    }
-    if (latest && on_progress_) on_progress_(*latest);
+    for (const auto& what : events) tell(on_event_, what);
+    if (latest) tell(on_progress_, *latest);
     lock.lock();
     if (last_round && events_.empty()) return;
   }

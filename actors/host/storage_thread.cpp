@@ -59,10 +59,18 @@ void storage_thread::work() {
     }
     lock.unlock();
     write(events);
-    if (next) next(catalog_);
+    if (next) run(next);
     lock.lock();
     busy_ = false;
     if (jobs_.empty() && events_.empty()) idle_.notify_all();
+  }
+}
+
+void storage_thread::run(const job& next) {
+  try {
+    next(catalog_);
+  } catch (const std::exception& e) {  // out of memory, say: whoever waits for it has a deadline
+    spdlog::error("storage thread: {}", e.what());
   }
 }
 

@@ -37,6 +37,7 @@ class storage_thread {
 
  private:
   void work();
+  void run(const job& next);
   void write(const std::vector<event>& events);
 
   storage::catalog catalog_;

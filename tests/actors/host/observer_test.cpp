@@ -48,6 +48,20 @@ TEST(observer, a_callback_that_blocks_delays_no_poster_and_the_loss_is_told) {
   EXPECT_LT(seen, 5000U) << "the queue is bounded";
 }
 
+TEST(observer, a_callback_that_throws_harms_nobody_and_is_called_again) {
+  std::size_t called = 0;
+  {
+    observer watcher{[&](const event&) {
+                       ++called;
+                       throw std::runtime_error{"the service's own bug"};
+                     },
+                     {}};
+    watcher.post(numbered(1));
+    watcher.post(numbered(2));
+  }
+  EXPECT_EQ(called, 2U);
+}
+
 TEST(observer, without_callbacks_it_still_takes_everything) {
   observer watcher{{}, {}};
   watcher.post(numbered(1));
