@@ -13,6 +13,8 @@ using std::chrono::steady_clock;
 
 // Long enough for a peer that is about to arrive, short against a sleep and a wake-up.
 constexpr std::chrono::microseconds spin_time{40};
+// A peer that has not come by then may be waiting for this very core.
+constexpr std::chrono::microseconds yield_after{5};
 constexpr int looks_between_clock_reads = 64;
 // Nothing relies on it but a rank killed in the few instructions between locking its robust lock
 // and asking the kernel to wake the sleepers on it.
@@ -161,14 +163,17 @@ peers::look peers::spin(std::uint32_t peer, const std::atomic<std::uint64_t>& co
                         std::uint64_t value) const {
   look now = look_at(peer, counter, value);
   if (!may_spin_ || now != look::waiting) return now;
-  const steady_time until = steady_clock::now() + spin_time;
+  const steady_time begun = steady_clock::now();
+  steady_time time = begun;
   do {
+    if (time - begun > yield_after) ::sched_yield();
     for (int i = 0; i < looks_between_clock_reads; ++i) {
       if (counter.load(std::memory_order_acquire) >= value) return look::reached;
       relax();
     }
     now = look_at(peer, counter, value);
-  } while (now == look::waiting && steady_clock::now() < until);
+    time = steady_clock::now();
+  } while (now == look::waiting && time - begun < spin_time);
   return now;
 }
 
