@@ -66,7 +66,7 @@ tl::expected<std::unique_ptr<run>, start_error> live_run::begin(prepared_run pre
   const auto failed = [](error why) { return tl::unexpected(start_error{{}, std::move(why)}); };
   // Nobody writes yet: what a crash left half-written goes.
   storage::remove_leftovers(prepared.directory.checkpoints());
-  std::vector<std::string> notes;
+  auto notes = std::move(prepared.notes);
   auto catalog = storage::catalog::open(prepared.directory.path(), prepared.directory.id(), notes);
   if (!catalog) return failed(std::move(catalog.error()));
   if (auto begun = catalog->begin_run(prepared.directory.id(), prepared.values.run.name,

@@ -12,6 +12,7 @@
 #include <storage/run_directory.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace ftrt::actors {
 
@@ -22,6 +23,7 @@ struct prepared_run {
   std::unique_ptr<host::host_table> host;
   storage::run_directory directory;
   recovery::begin beginning;
+  std::vector<std::string> notes;  // what was done to its catalog so far, for events
 };
 
 // A run at work: owns everything outside the actors, and the thread in whose stack the actor system

@@ -36,8 +36,8 @@ std::uint64_t bytes_needed(const scenario& values, const protocol::zygote_ready&
 }
 
 result<recovery::begin> beginning_on_record(const storage::run_directory& directory,
-                                            std::uint32_t world_size) {
-  std::vector<std::string> notes;
+                                            std::uint32_t world_size,
+                                            std::vector<std::string>& notes) {
   auto catalog = storage::catalog::open(directory.path(), directory.id(), notes);
   if (!catalog) return tl::unexpected(catalog.error());
   const auto generation = catalog->last_generation();
@@ -65,7 +65,8 @@ tl::expected<std::unique_ptr<run>, start_error> run::start(const scenario& value
       storage::run_directory::create(values.run.directory, values.run.name, to_toml(values),
                                      bytes_needed(values, (*host)->program()));
   if (!directory) return failed(std::move(directory.error()));
-  return actors::live_run::begin({values, std::move(*host), std::move(*directory), {}}, options);
+  return actors::live_run::begin({values, std::move(*host), std::move(*directory), {}, {}},
+                                 options);
 }
 
 tl::expected<std::unique_ptr<run>, start_error> run::resume(
@@ -77,12 +78,14 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
   if (!directory) return failed(std::move(directory.error()));
   auto loaded = load_scenario(directory->scenario_file(), overrides);
   if (!loaded) return tl::unexpected(start_error{std::move(loaded.error()), std::nullopt});
-  auto beginning = beginning_on_record(*directory, loaded->values.cluster.ranks);
+  std::vector<std::string> notes;
+  auto beginning = beginning_on_record(*directory, loaded->values.cluster.ranks, notes);
   if (!beginning) return failed(std::move(beginning.error()));
   auto host = start_host(loaded->values, options);
   if (!host) return tl::unexpected(std::move(host.error()));
-  return actors::live_run::begin(
-      {loaded->values, std::move(*host), std::move(*directory), std::move(*beginning)}, options);
+  return actors::live_run::begin({loaded->values, std::move(*host), std::move(*directory),
+                                  std::move(*beginning), std::move(notes)},
+                                 options);
 }
 
 tl::expected<void, start_error> check_data(const scenario& values, const run_options& options) {

@@ -170,6 +170,16 @@ TEST_F(small_run, C15_a_second_process_on_one_run_directory_names_the_holder) {
   EXPECT_EQ(first.wait(), 0);
 }
 
+TEST_F(small_run, C13_a_catalog_that_was_made_anew_is_told_of_by_the_run_that_resumes) {
+  EXPECT_EQ(train(folder_.path(), small_scenario(folder_.path())).exit_code, 0);
+  const auto run = only_run(folder_.path());
+  std::filesystem::resize_file(run / "catalog.sqlite", 100);
+  ftrt_process again{folder_.path(),
+                     {"resume", "--runs-directory", (folder_.path() / "runs").string()}};
+  EXPECT_EQ(again.wait(), 0) << again.err();
+  EXPECT_NE(again.out().find("catalog.sqlite was damaged"), std::string::npos) << again.out();
+}
+
 TEST_F(small_run, a_crash_loop_stops_with_cause_and_the_tail_of_standard_error) {
   const auto done = train(folder_.path(), small_scenario(folder_.path(), R"(
 [supervision]
