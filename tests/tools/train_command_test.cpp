@@ -24,7 +24,7 @@ class scripted_run final : public run {
 
   [[nodiscard]] const std::string& id() const override { return id_; }
   [[nodiscard]] const std::filesystem::path& directory() const override { return directory_; }
-  void request_stop(const std::string& reason) override { end("stopped", reason); }
+  void request_stop(const std::string&) override { end("stopped", ""); }
   void stop_now() override { end("stopped", "at once"); }
   void end(const std::string& status, const std::string& reason) {
     const std::lock_guard lock(mutex_);
@@ -188,6 +188,15 @@ TEST_F(train_command, the_second_signal_stops_at_once) {
   };
   EXPECT_EQ(run_it(stubborn), 143);
   EXPECT_THAT(stdout_.text(), HasSubstr("SIGTERM: stopping at once"));
+}
+
+TEST_F(train_command, a_stop_that_came_to_no_last_checkpoint_ends_with_1_and_says_so) {
+  asked_.quiet = true;
+  ::kill(::getpid(), SIGTERM);
+  EXPECT_EQ(run_it(ending_with("stopped", "the stop's deadline passed")), 1);
+  EXPECT_THAT(stderr_.text(), HasSubstr("the stop's deadline passed"));
+  while (interrupts_.take()) {
+  }
 }
 
 TEST_F(train_command, a_run_that_completes_although_it_was_signalled_is_done) {

@@ -44,6 +44,8 @@ class watch {
   }
 
   [[nodiscard]] std::optional<int> stopped_by() const { return signal_; }
+  // A second signal asked to do without the last checkpoint.
+  [[nodiscard]] bool in_a_hurry() const { return in_a_hurry_; }
 
  private:
   void wait_for_news() {
@@ -74,6 +76,7 @@ class watch {
       std::_Exit(128 + number);
     } else {
       view_.show_line(name + ": stopping at once");
+      in_a_hurry_ = true;
       runner_.stop_now();
     }
   }
@@ -84,6 +87,7 @@ class watch {
   mailbox news_;
   run_thread runner_;
   std::optional<int> signal_;
+  bool in_a_hurry_ = false;
 };
 
 // A start that failed is an outcome as well; one that was refused leaves nothing behind.
@@ -140,7 +144,13 @@ int train(const options& asked, const starter& start, signals& interrupts, outpu
   if (ended.started && ended.summary.status == "failed") {
     errors.write("ftrt: the run failed: " + printable(ended.summary.error) + '\n');
   }
-  const int code = code_of(ended, watched.stopped_by(), errors);
+  int code = code_of(ended, watched.stopped_by(), errors);
+  if (ended.started && ended.summary.status == "stopped" && !ended.summary.error.empty() &&
+      !watched.in_a_hurry()) {
+    // 130 and 143 promise a committed checkpoint.
+    errors.write("ftrt: stopped, but not in order: " + printable(ended.summary.error) + '\n');
+    code = static_cast<int>(exit_code::failed);
+  }
   const auto written = write_summary(asked, ended, out, errors);
   return code == 0 ? static_cast<int>(written) : code;
 }
