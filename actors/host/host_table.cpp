@@ -75,6 +75,9 @@ void host_table::spawn_worker(rank_id rank, incarnation_id incarnation) {
   const fork_request request{rank, incarnation};
   if (zygote_ready_) {
     fork_now(request);
+  } else if (start_failure_) {
+    notices_.push_back({notice::kind::start_failed, rank, incarnation,
+                        "there is no zygote to fork from, and it cannot be restarted"});
   } else {
     waiting_forks_.push_back(request);
   }
@@ -274,7 +277,12 @@ void host_table::end(std::chrono::milliseconds patience) {
     wake();
     thread_.join();
   }
-  // Every child is dead or doomed: the zygote has nothing left to wait for.
+  // Every child is dead or doomed, or just being forked: that one leaves with its lifeline, and the
+  // zygote has nothing left to wait for.
+  {
+    const std::lock_guard lock{mutex_};
+    for (const auto& item : entries_) item.second->lifeline.reset();
+  }
   zygote_.end(std::chrono::duration_cast<std::chrono::milliseconds>(config_.grace_period) +
               std::chrono::seconds{1});
 }

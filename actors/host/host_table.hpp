@@ -126,6 +126,7 @@ class host_table {
   void handle(const protocol::fork_failed& failed);
   void handle(const protocol::worker_exited& exited);
   void fork_now(const fork_request& request);
+  void give_up_forking(start_error why, const std::string& text);
   [[nodiscard]] result<entry_ptr> make_entry(const fork_request& request,
                                              std::vector<unique_fd>& for_worker) const;
   [[nodiscard]] entry_ptr find(rank_id rank, incarnation_id incarnation) const;

@@ -129,7 +129,17 @@ void host_table::handle(const protocol::zygote_ready& ready) {
 }
 
 void host_table::handle(const protocol::zygote_refused& refused) {
-  start_failure_ = start_error{refused.diagnostics, std::nullopt};
+  std::string text = "the worker program refuses the scenario that it accepted before";
+  if (!refused.diagnostics.empty()) text += ": " + refused.diagnostics.front().describe();
+  give_up_forking(start_error{refused.diagnostics, std::nullopt}, text);
+}
+
+// There will be no zygote any more: who waits for one is told, and so is who asks later.
+void host_table::give_up_forking(start_error why, const std::string& text) {
+  start_failure_ = std::move(why);
+  for (const auto& request : std::exchange(waiting_forks_, {})) {
+    notices_.push_back({notice::kind::start_failed, request.rank, request.incarnation, text});
+  }
   changed_.notify_all();
 }
 
@@ -190,8 +200,10 @@ void host_table::confirm_late_deaths() {
 }
 
 void host_table::on_standard_error(const entry_ptr& worker) {
+  // A pipe's worth in all: whoever prints without end must not keep this thread from the others.
+  constexpr int most_reads = 16;
   char text[4096];
-  while (true) {
+  for (int reads = 0; reads < most_reads; ++reads) {
     const auto count = ::read(worker->standard_error.get(), text, sizeof text);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return;
@@ -223,17 +235,10 @@ void host_table::on_zygote_lost(const error& why) {
   zygote_.end(std::chrono::milliseconds{0});
   if (ending_ || start_failure_) return;  // it said why, or was told to
   if (!program_known_ || zygote_losses_ > max_zygote_losses) {
-    start_failure_ = start_error{
-        {},
-        error{error_code::internal,
-              "the worker program ended before it was ready; its output above tells why",
-              why.describe()}};
-    for (const auto& request : std::exchange(waiting_forks_, {})) {
-      notices_.push_back({notice::kind::start_failed, request.rank, request.incarnation,
-                          "the zygote cannot be restarted"});
-    }
-    changed_.notify_all();
-    return;
+    const error failure{error_code::internal,
+                        "the worker program ended before it was ready; its output above tells why",
+                        why.describe()};
+    return give_up_forking(start_error{{}, failure}, "the zygote cannot be restarted");
   }
   // Dead workers whose status the old zygote did not tell.
   for (const auto& item : entries_) {
@@ -245,6 +250,9 @@ void host_table::on_zygote_lost(const error& why) {
     }
   }
   auto restarted = start_zygote();
+  if (!restarted) {
+    give_up_forking(start_error{{}, restarted.error()}, restarted.error().describe());
+  }
   notices_.push_back(
       {notice::kind::zygote_replaced,
        {},
