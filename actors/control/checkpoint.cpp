@@ -10,7 +10,7 @@ namespace ftrt::actors {
 std::optional<snapshot_set> snapshot_collector::add(const protocol::snapshot_ready& ready,
                                                     snapshot_part part) {
   if (ready.parts == 0 || ready.part >= ready.parts) return std::nullopt;
-  const key id{ready.iteration, ready.branch, ready.generation};
+  const key id{ready.generation, ready.branch, ready.iteration};
   auto& set = sets_[id];
   if (set.parts.empty()) {
     set = {ready.generation, ready.branch, ready.iteration,

@@ -24,7 +24,9 @@ class snapshot_collector {
 
  private:
   static constexpr std::size_t max_sets = 4;
-  using key = std::tuple<iteration_id, branch_id, generation_id>;
+  // By generation first: what a rollback left incomplete goes before what is newer, though its
+  // iterations are higher.
+  using key = std::tuple<generation_id, branch_id, iteration_id>;
   std::map<key, snapshot_set> sets_;
 };
 

@@ -1,5 +1,6 @@
 #include <actors/control/checkpoint_jobs.hpp>
 #include <actors/host/clock.hpp>
+#include <algorithm>
 #include <chrono>
 #include <storage/checkpoint.hpp>
 #include <storage/snapshot.hpp>
@@ -42,6 +43,15 @@ result<held_set> hold(const state_layout& layout, const snapshot_set& set) {
   return held;
 }
 
+bool is_catalogued(storage::catalog& catalog, iteration_id iteration,
+                   std::optional<branch_id> branch = std::nullopt) {
+  const auto usable = catalog.usable_checkpoints();
+  return usable && std::ranges::any_of(*usable, [&](const storage::catalog_checkpoint& known) {
+           return known.manifest.iteration == iteration &&
+                  known.manifest.branch == branch.value_or(known.manifest.branch);
+         });
+}
+
 void prune(const run_context& context, storage::catalog& catalog) {
   auto old = catalog.prunable(context.values.checkpoint.keep_last);
   if (!old) return context.record(event::kind::warning, "catalog", old.error().describe());
@@ -56,11 +66,11 @@ void prune(const run_context& context, storage::catalog& catalog) {
   }
 }
 
-result<void> persist(const run_context& context, storage::catalog& catalog,
-                     const snapshot_set& set) {
+result<storage::checkpoint_manifest> write(const run_context& context,
+                                           const std::filesystem::path& folder,
+                                           const snapshot_set& set) {
   const auto& layout = context.host->program().layout;
-  const auto folder = context.directory->checkpoint(set.branch.value(), set.iteration.value());
-  auto held = hold(layout, set);
+  const auto held = hold(layout, set);
   if (!held) return tl::unexpected(held.error());
   storage::checkpoint_manifest header;
   header.run_id = context.run_id;
@@ -70,9 +80,12 @@ result<void> persist(const run_context& context, storage::catalog& catalog,
   header.world_size = context.values.cluster.ranks;
   header.created_ms = host::unix_now_ms();
   header.layout = layout;
-  auto written = storage::write_checkpoint(folder, std::move(header), held->parts);
-  held->slots.clear();
-  if (!written) return tl::unexpected(written.error());
+  return storage::write_checkpoint(folder, std::move(header), held->parts);
+}
+
+result<void> catalogue(const run_context& context, storage::catalog& catalog,
+                       const std::filesystem::path& folder,
+                       const storage::checkpoint_manifest& written) {
   auto state = storage::checkpoint_state::committed;
   if (context.values.checkpoint.verify) {
     if (auto verified = storage::verify_checkpoint(folder); !verified) {
@@ -80,7 +93,20 @@ result<void> persist(const run_context& context, storage::catalog& catalog,
     }
     state = storage::checkpoint_state::verified;
   }
-  if (auto added = catalog.add_checkpoint(*written, folder, state); !added) return added;
+  return catalog.add_checkpoint(written, folder, state);
+}
+
+result<void> persist(const run_context& context, storage::catalog& catalog,
+                     const snapshot_set& set) {
+  const auto folder = context.directory->checkpoint(set.branch.value(), set.iteration.value());
+  const auto written = write(context, folder, set);
+  if (!written) return tl::unexpected(written.error());
+  if (auto added = catalogue(context, catalog, folder, *written); !added) {
+    // Its files would stand in the way of the next try, and a catalog that is rebuilt would take
+    // them for history.
+    static_cast<void>(storage::remove_checkpoint(folder));
+    return added;
+  }
   prune(context, catalog);
   return {};
 }
@@ -89,6 +115,11 @@ result<void> persist(const run_context& context, storage::catalog& catalog,
 
 void post_persist(const run_context& context, snapshot_set set) {
   context.storage->post([&context, set = std::move(set)](storage::catalog& catalog) {
+    // Ordered by an actor that died, and again by the one that took over.
+    if (is_catalogued(catalog, set.iteration, set.branch)) {
+      return context.post<checkpoint_actor>(
+          checkpoint_settled{set.branch, set.iteration, true, {}});
+    }
     const auto begun = std::chrono::steady_clock::now();
     const auto done = persist(context, catalog, set);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
@@ -147,14 +178,8 @@ void post_find_newest(const run_context& context, std::optional<iteration_id> qu
 
 void post_look_for(const run_context& context, iteration_id iteration) {
   context.storage->post([&context, iteration](storage::catalog& catalog) {
-    const auto usable = catalog.usable_checkpoints();
-    if (!usable) return;
-    for (const auto& checkpoint : *usable) {
-      if (checkpoint.manifest.iteration != iteration) continue;
-      context.post<checkpoint_actor>(
-          checkpoint_settled{checkpoint.manifest.branch, iteration, true, {}});
-      return;
-    }
+    if (!is_catalogued(catalog, iteration)) return;
+    context.post<checkpoint_actor>(checkpoint_settled{{}, iteration, true, {}});
   });
 }
 

@@ -34,6 +34,15 @@ TEST(snapshot_collector, parts_of_two_generations_never_make_one_set) {
   EXPECT_TRUE(collector.add(ready(100, 0, 2), part_from(0)));
 }
 
+TEST(snapshot_collector, what_a_rollback_left_incomplete_does_not_crowd_out_lower_iterations) {
+  snapshot_collector collector;
+  for (std::uint64_t generation = 1; generation <= 10; ++generation) {
+    EXPECT_FALSE(collector.add(ready(1000, 0, generation), part_from(0)));
+  }
+  EXPECT_FALSE(collector.add(ready(500, 0, 11), part_from(0)));
+  EXPECT_TRUE(collector.add(ready(500, 1, 11), part_from(1)));
+}
+
 TEST(snapshot_collector, sets_that_never_complete_do_not_pile_up) {
   snapshot_collector collector;
   for (std::uint64_t iteration = 1; iteration <= 1000; ++iteration) {
