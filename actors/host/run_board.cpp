@@ -30,6 +30,8 @@ run_board::membership run_board::current() const {
 
 bool run_board::count(const storage::progress_record& record) {
   const std::lock_guard lock{mutex_};
+  // A damaged ring must not move the run to an iteration that does not exist.
+  if (latest_.total_iterations > 0 && record.iteration > latest_.total_iterations) return false;
   if (record.generation < oldest_generation_ && record.iteration > rolled_back_to_) return false;
   if (record.kind == storage::record_kind::evaluation) {
     if (record.iteration <= evaluated_) return false;

@@ -30,7 +30,7 @@ class run_board {
   [[nodiscard]] membership current() const;
 
   // One record of a rank's ring, the first of its iteration. False: older than what was counted
-  // already in this branch of history (another rank's copy), so not news.
+  // already in this branch of history (another rank's copy), so not news; or past the run's end.
   bool count(const storage::progress_record& record);
   // History past `iteration` is void, and so is what generations before `generation` still report.
   void roll_back_to(iteration_id iteration, generation_id generation);
