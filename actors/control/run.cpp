@@ -51,6 +51,21 @@ result<recovery::begin> beginning_on_record(const storage::run_directory& direct
   return recovery::begin{*generation, *branch, *committed, std::move(*incarnations)};
 }
 
+// What is on record must be of the model that would go on: otherwise no checkpoint would load, each
+// would be set aside as damaged, and training would begin anew over good data.
+result<void> check_same_state(const storage::run_directory& directory, const state_layout& layout) {
+  std::vector<std::string> notes;
+  auto catalog = storage::catalog::open(directory.path(), directory.id(), notes);
+  if (!catalog) return tl::unexpected(catalog.error());
+  const auto usable = catalog->usable_checkpoints();
+  if (!usable) return tl::unexpected(usable.error());
+  if (usable->empty() || usable->front().manifest.layout == layout) return {};
+  return fail(error_code::refused, "the checkpoints of run '" + directory.id() +
+                                       "' are of another model or optimizer than the scenario "
+                                       "asks for; resume it without overriding them, or start a "
+                                       "new run");
+}
+
 }  // namespace
 
 tl::expected<std::unique_ptr<run>, start_error> run::start(const scenario& values,
@@ -83,6 +98,9 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
   if (!beginning) return failed(std::move(beginning.error()));
   auto host = start_host(loaded->values, options);
   if (!host) return tl::unexpected(std::move(host.error()));
+  if (auto same = check_same_state(*directory, (*host)->program().layout); !same) {
+    return failed(std::move(same.error()));
+  }
   return actors::live_run::begin({loaded->values, std::move(*host), std::move(*directory),
                                   std::move(*beginning), std::move(notes)},
                                  options);
