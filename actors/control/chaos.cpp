@@ -57,6 +57,7 @@ struct chaos_state {
     if (name_of_actor == "checkpoint") return end<checkpoint_actor>();
     if (name_of_actor == "metrics") return end<metrics_actor>();
     if (name_of_actor == "run_supervisor") return end<run_supervisor_actor>();
+    if (name_of_actor == "host_supervisor") return end<host_supervisor_actor>();
     constexpr std::string_view prefix = "trainer:";
     std::uint32_t rank = 0;
     if (name_of_actor.starts_with(prefix) &&

@@ -33,14 +33,22 @@ class actor_directory {
     const std::lock_guard lock{mutex_};
     return std::get<Handle>(handles_);
   }
-  void set_trainer(rank_id rank, const trainer_actor& trainer) {
+  void set_trainer(rank_id rank, incarnation_id incarnation, const trainer_actor& trainer) {
     const std::lock_guard lock{mutex_};
-    trainers_[rank] = trainer;
+    trainers_[rank] = {incarnation, trainer};
   }
   [[nodiscard]] trainer_actor trainer(rank_id rank) const {
     const std::lock_guard lock{mutex_};
     const auto found = trainers_.find(rank);
-    return found == trainers_.end() ? trainer_actor{} : found->second;
+    return found == trainers_.end() ? trainer_actor{} : found->second.actor;
+  }
+  // Of this very worker: none between the order of a worker and its start, when the rank's trainer
+  // is still the one of the worker before.
+  [[nodiscard]] trainer_actor trainer(rank_id rank, incarnation_id incarnation) const {
+    const std::lock_guard lock{mutex_};
+    const auto found = trainers_.find(rank);
+    const bool its_own = found != trainers_.end() && found->second.incarnation == incarnation;
+    return its_own ? found->second.actor : trainer_actor{};
   }
   void clear() {
     const std::lock_guard lock{mutex_};
@@ -53,7 +61,11 @@ class actor_directory {
   std::tuple<host_supervisor_actor, run_supervisor_actor, checkpoint_actor, metrics_actor,
              chaos_actor>
       handles_;
-  std::map<rank_id, trainer_actor> trainers_;
+  struct trainer_entry {
+    incarnation_id incarnation;
+    trainer_actor actor;
+  };
+  std::map<rank_id, trainer_entry> trainers_;
 };
 
 // What all actors of a run share: the things outside the actors, and the way to each other.

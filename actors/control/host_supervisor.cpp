@@ -8,6 +8,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <map>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -60,23 +61,45 @@ struct host_supervisor_state {
     if constexpr (!std::is_same_v<Handle, trainer_actor>) context->actors.set(actor);
   }
 
-  void start_all() {
-    keep(spawn_checkpoint(system(), *context), {child::role::checkpoint, {}, {}});
-    keep(spawn_metrics(system(), *context), {child::role::metrics, {}, {}});
-    keep(spawn_run_supervisor(system(), *context, options.beginning),
-         {child::role::run_supervisor, {}, {}});
-    if (!options.chaos->empty()) start_chaos();
+  // Those that outlived the host_supervisor before this one stay; of one that did not, the DOWN
+  // comes at once.
+  template <class Spawn>
+  void keep_or_spawn(const child& who, const Spawn& spawn) {
+    using handle = std::invoke_result_t<Spawn>;
+    const auto living = context->actors.get<handle>();
+    keep(living ? living : spawn(), who);
   }
 
-  void start_chaos() {
-    keep(spawn_chaos(system(), *context, *options.chaos), {child::role::chaos, {}, {}});
+  void start_all() {
+    keep_or_spawn({child::role::checkpoint, {}, {}},
+                  [&] { return spawn_checkpoint(system(), *context); });
+    keep_or_spawn({child::role::metrics, {}, {}},
+                  [&] { return spawn_metrics(system(), *context); });
+    keep_or_spawn({child::role::run_supervisor, {}, {}},
+                  [&] { return spawn_run_supervisor(system(), *context, options.beginning); });
+    if (!options.chaos->empty()) {
+      keep_or_spawn({child::role::chaos, {}, {}},
+                    [&] { return spawn_chaos(system(), *context, *options.chaos); });
+    }
+    for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
+      if (const auto worker = context->host->worker(rank_id{rank})) take_over_worker(*worker);
+    }
+  }
+
+  // What the host table told the host_supervisor before this one may be lost with it.
+  void take_over_worker(const host::worker_entry& worker) {
+    if (worker.dead) return tell_if_dead(worker.rank, worker.incarnation);
+    if (const auto trainer = context->actors.trainer(worker.rank, worker.incarnation)) {
+      return keep(trainer, {child::role::trainer, worker.rank, worker.incarnation});
+    }
+    if (worker.pid > 0) worker_started(worker.rank, worker.incarnation);
   }
 
   // ---- processes --------------------------------------------------------------------------------
 
   void worker_started(rank_id rank, incarnation_id incarnation) {
     const auto worker = context->host->worker(rank, incarnation);
-    if (!worker) return;
+    if (!worker || has_trainer(rank, incarnation)) return;
     context->storage->post(
         [rank, incarnation, pid = worker->pid.load()](storage::catalog& catalog) {
           if (auto begun = catalog.begin_incarnation(rank, incarnation, pid, host::unix_now_ms());
@@ -98,7 +121,7 @@ struct host_supervisor_state {
       return false;
     }
     const auto trainer = spawn_trainer(system(), *context, rank, incarnation, std::move(*socket));
-    context->actors.set_trainer(rank, trainer);
+    context->actors.set_trainer(rank, incarnation, trainer);
     keep(trainer, {child::role::trainer, rank, incarnation});
     context->post<run_supervisor_actor>(trainer_ready{rank, incarnation, trainer});
     return true;
@@ -123,7 +146,7 @@ struct host_supervisor_state {
   void worker_died(rank_id rank, incarnation_id incarnation) {
     // The trainer's DOWN is the news; where there is no trainer, this is.
     if (!has_trainer(rank, incarnation)) return tell_if_dead(rank, incarnation);
-    if (const auto trainer = context->actors.trainer(rank)) {
+    if (const auto trainer = context->actors.trainer(rank, incarnation)) {
       self->send(trainer, worker_exited{rank, incarnation});
     }
   }
@@ -156,7 +179,7 @@ struct host_supervisor_state {
         keep(spawn_metrics(system(), *context), who);
         return true;
       case child::role::chaos:
-        start_chaos();
+        keep(spawn_chaos(system(), *context, *options.chaos), who);
         return true;
       case child::role::run_supervisor:
         keep(spawn_run_supervisor(system(), *context, take_over()), who);

@@ -18,6 +18,8 @@ constexpr std::size_t scheduler_threads = 2;
 // No handler blocks, so an actor that takes so long to end is a bug that must not hang the end.
 constexpr std::chrono::seconds actor_patience{5};
 constexpr std::chrono::seconds storage_patience{60};
+// Of the actor at the root, in one run. It decides nothing, so each death is a bug.
+constexpr std::uint32_t max_root_deaths = 100;
 
 std::string status_of(const recovery::end_run& how) {
   switch (how.outcome) {
@@ -133,12 +135,24 @@ void live_run::run_actors() {
   caf::actor_system system{config};
   host_news news{context_};
   context_.record(event::kind::run_started, "run", "in " + directory_.path().string());
-  context_.actors.set(spawn_host_supervisor(
-      system, context_,
-      {beginning_, &chaos_, [this](const recovery::end_run& how) { set_end(how); }}));
+  spawn_root(system);
   host_->set_listener(&news);
-  const auto how = wait_for_end();
+  const auto how = wait_for_end(system);
   shut_down(system, how);
+}
+
+// Whoever watches all actors is watched by this thread.
+void live_run::spawn_root(caf::actor_system& system) {
+  const auto on_end = [this](const recovery::end_run& how) { set_end(how); };
+  const auto root = spawn_host_supervisor(system, context_, {beginning_, &chaos_, on_end});
+  context_.actors.set(root);
+  root->attach_functor([this](const caf::error&) {
+    {
+      const std::lock_guard lock{mutex_};
+      root_died_ = true;
+    }
+    changed_.notify_all();
+  });
 }
 
 // The one order in which a run is taken down. Each step has its deadline; nothing is left behind.
@@ -187,7 +201,8 @@ void live_run::conclude(const recovery::end_run& how) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
   context_.record(event::kind::run_finished, "run",
                   summary.error.empty() ? summary.status : summary.status + ": " + summary.error);
-  storage_.post([&](storage::catalog& catalog) {
+  // By value: the job may outlive this function where the disk hangs.
+  storage_.post([this, summary](storage::catalog& catalog) {
     if (series_) series_->close();
     if (auto ended = catalog.end_run(summary.run_id, summary.status, summary.iterations,
                                      to_json(summary), host::unix_now_ms());
@@ -221,10 +236,24 @@ void live_run::set_end(const recovery::end_run& how) {
   changed_.notify_all();
 }
 
-recovery::end_run live_run::wait_for_end() {
+recovery::end_run live_run::wait_for_end(caf::actor_system& system) {
   std::unique_lock lock{mutex_};
-  changed_.wait(lock, [this] { return end_.has_value(); });
-  return *end_;
+  std::uint32_t deaths = 0;
+  while (true) {
+    changed_.wait(lock, [this] { return end_ || root_died_; });
+    if (end_) return *end_;
+    root_died_ = false;
+    if (++deaths > max_root_deaths) {
+      return {recovery::run_outcome::failed, "host_supervisor dies again and again", {}};
+    }
+    lock.unlock();
+    const auto begun = host::monotonic_now();
+    spawn_root(system);
+    const std::chrono::duration<double, std::milli> took = host::monotonic_now() - begun;
+    context_.record(event::kind::actor_restarted, "host_supervisor", "died");
+    board_.add(actor_restart_record{"host_supervisor", "died", took.count()});
+    lock.lock();
+  }
 }
 
 void live_run::request_stop(const std::string& reason) {

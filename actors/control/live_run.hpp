@@ -53,9 +53,10 @@ class live_run final : public run {
 
   void live();
   void run_actors();
+  void spawn_root(caf::actor_system& system);
   void shut_down(caf::actor_system& system, const recovery::end_run& how);
   void set_end(const recovery::end_run& how);
-  [[nodiscard]] recovery::end_run wait_for_end();
+  [[nodiscard]] recovery::end_run wait_for_end(caf::actor_system& system);
   void conclude(const recovery::end_run& how);
   [[nodiscard]] std::chrono::milliseconds patience() const;
 
@@ -73,6 +74,7 @@ class live_run final : public run {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<recovery::end_run> end_;
+  bool root_died_ = false;
   std::optional<run_summary> summary_;
   std::thread thread_;
 };

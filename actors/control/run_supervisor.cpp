@@ -66,6 +66,8 @@ void run_supervisor_state::lost(rank_id rank, incarnation_id incarnation) {
   loss.cause = "its process is gone";
   loss.fault_at = host::monotonic_now();
   if (const auto worker = context->host->worker(rank, incarnation)) {
+    // What lives is not lost, whoever said so: its successor would write into the same run.
+    if (!worker->dead) return;
     const auto view = storage::progress_reader{worker->progress}.view();
     loss.cause = worker->exit_cause;
     loss.stderr_tail = worker->errors.text();
@@ -92,7 +94,11 @@ void run_supervisor_state::hear(const worker_message& said) {
       [&](const auto& m) {
         using type = std::decay_t<decltype(m)>;
         if constexpr (std::is_same_v<type, protocol::hello>) {
-          feed(recovery::worker_said_hello{m});
+          // It speaks for itself alone.
+          auto hello = m;
+          hello.rank = rank;
+          hello.incarnation = incarnation;
+          feed(recovery::worker_said_hello{std::move(hello)});
         } else if constexpr (std::is_same_v<type, protocol::parked>) {
           if (m.prepared.value() == 0 && m.has_state) redone.insert(m.generation);
           feed(recovery::worker_parked{rank, incarnation, m});
@@ -144,6 +150,7 @@ void run_supervisor_state::look_at_progress() {
   if (awaited_checkpoint) {
     context->post<checkpoint_actor>(await_checkpoint{*awaited_checkpoint});
   }
+  if (outcome) context->post<host_supervisor_actor>(run_ended{*outcome});
   // A recovery is over with the first commit after it, so that one is looked for closely.
   const bool recovering = !machine->current().unrecovered.empty();
   self->delayed_send(
@@ -162,7 +169,7 @@ void begin(run_supervisor_state& state, const run_beginning& beginning) {
     for (std::uint32_t rank = 0; rank < state.context->values.cluster.ranks; ++rank) {
       const auto worker = state.context->host->worker(rank_id{rank});
       if (!worker) continue;
-      const auto trainer = state.context->actors.trainer(rank_id{rank});
+      const auto trainer = state.context->actors.trainer(worker->rank, worker->incarnation);
       if (worker->dead) {
         state.lost(worker->rank, worker->incarnation);
       } else if (trainer) {

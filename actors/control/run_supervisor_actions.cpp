@@ -138,10 +138,10 @@ void run_supervisor_state::act(const recovery::await_final_checkpoint& what) {
   context->post<checkpoint_actor>(await_checkpoint{what.iteration});
 }
 
-void run_supervisor_state::settled(const checkpoint_settled& outcome) {
-  if (awaited_checkpoint != outcome.iteration) return;
+void run_supervisor_state::settled(const checkpoint_settled& said) {
+  if (awaited_checkpoint != said.iteration) return;
   awaited_checkpoint.reset();
-  feed(recovery::final_checkpoint_settled{outcome.iteration, outcome.committed, outcome.text});
+  feed(recovery::final_checkpoint_settled{said.iteration, said.committed, said.text});
 }
 
 void run_supervisor_state::act(const recovery::announce& what) {
@@ -153,6 +153,7 @@ void run_supervisor_state::act(const recovery::announce& what) {
 void run_supervisor_state::act(const recovery::end_run& what) {
   close_ledger(what.last ? what.last->iteration : reported);
   if (what.last) context->board->set_finished(*what.last);
+  outcome = what;
   context->post<host_supervisor_actor>(run_ended{what});
 }
 

@@ -23,6 +23,7 @@ struct run_supervisor_state {
   iteration_id reported;           // the last `progressed`
   std::set<generation_id> redone;  // generations whose last iteration was abandoned
   std::optional<iteration_id> awaited_checkpoint;
+  std::optional<recovery::end_run> outcome;                // said until it is heard
   std::set<std::pair<rank_id, incarnation_id>> cancelled;  // killed before their backoff was over
   // The generation on record whose commits are not in the ledger yet, and where it began.
   std::optional<recovery::record_generation> open_ledger;
@@ -35,7 +36,7 @@ struct run_supervisor_state {
   void down(const caf::down_msg& message);
   void lost(rank_id rank, incarnation_id incarnation);
   void hear(const worker_message& said);
-  void settled(const checkpoint_settled& outcome);
+  void settled(const checkpoint_settled& said);
   void look_at_progress();
 
   // Actions.

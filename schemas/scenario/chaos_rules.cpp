@@ -12,7 +12,8 @@ namespace ftrt::grammar {
 namespace {
 
 constexpr std::string_view trainer_prefix = "trainer:";
-constexpr std::array<std::string_view, 3> plain_actors{"checkpoint", "metrics", "run_supervisor"};
+constexpr std::array<std::string_view, 4> plain_actors{"checkpoint", "metrics", "run_supervisor",
+                                                       "host_supervisor"};
 constexpr std::array<std::string_view, 4> whens{"at_iteration", "every_iterations", "every",
                                                 "mtbf"};
 

@@ -188,7 +188,7 @@ const std::vector<key_spec>& key_rows() {
     {chaos_table, "ranks", ranks, FTRT_ENTRY, none, {},
      "kill: these ranks at once, or `\"all\"`."},
     {chaos_table, "actor", actor, FTRT_IN(actor), none, {},
-     "kill_actor: `\"trainer:N\"`, `\"checkpoint\"`, `\"metrics\"` or `\"run_supervisor\"`."},
+     "kill_actor: the actor that dies; its successor takes over what it knew."},
     {chaos_table, "at_iteration", integer, FTRT_IN(at_iteration), positive_count, {},
      "When: once, at this iteration."},
     {chaos_table, "every_iterations", integer, FTRT_IN(every_iterations), positive_count, {},

@@ -124,7 +124,8 @@ std::string expected(const key_spec& key) {
     case value_type::every:
       return "a duration" + range_text(key) + " such as \"10s\", or a number of iterations";
     case value_type::actor:
-      return "\"trainer:N\", \"checkpoint\", \"metrics\" or \"run_supervisor\"";
+      return "\"trainer:N\", \"checkpoint\", \"metrics\", \"run_supervisor\" or "
+             "\"host_supervisor\"";
   }
   return {};
 }

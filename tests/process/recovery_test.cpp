@@ -75,11 +75,15 @@ every = 170
 kind = "kill_actor"
 actor = "run_supervisor"
 every = 270
+[[chaos]]
+kind = "kill_actor"
+actor = "host_supervisor"
+every = 230
 )");
   std::set<std::string> restarted;
   for (const auto& restart : done.summary["actor_restarts"]) restarted.insert(restart["actor"]);
-  EXPECT_EQ(restarted,
-            (std::set<std::string>{"trainer:0", "checkpoint", "metrics", "run_supervisor"}));
+  EXPECT_EQ(restarted, (std::set<std::string>{"trainer:0", "checkpoint", "metrics",
+                                              "run_supervisor", "host_supervisor"}));
   EXPECT_EQ(done.summary["generations"], 1) << "no worker was touched, so there is one generation";
   EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
 }

@@ -99,7 +99,8 @@ chaos_entry fault(std::uint32_t world) {
   entry.kind = pick({chaos_kind::kill, chaos_kind::kill_actor});
   if (entry.kind == chaos_kind::kill_actor) {
     const auto trainer = "trainer:" + std::to_string(between(0u, world - 1));
-    entry.actor = pick<std::string>({trainer, "checkpoint", "metrics", "run_supervisor"});
+    entry.actor =
+        pick<std::string>({trainer, "checkpoint", "metrics", "run_supervisor", "host_supervisor"});
   } else {
     entry.all_ranks = *rc::gen::arbitrary<bool>();
     const auto last = between(0u, world - 1);

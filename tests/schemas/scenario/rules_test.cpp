@@ -170,8 +170,8 @@ TEST(C37_chaos, an_entry_without_a_kind_is_refused) {
 
 TEST(C37_chaos, an_unknown_actor_is_refused_with_the_nearest_one) {
   const std::string wanted =
-      "a.toml:7: chaos[0].actor: expected \"trainer:N\", \"checkpoint\", \"metrics\" or "
-      "\"run_supervisor\", found ";
+      "a.toml:7: chaos[0].actor: expected \"trainer:N\", \"checkpoint\", \"metrics\", "
+      "\"run_supervisor\" or \"host_supervisor\", found ";
   const std::string start = "kind = \"kill_actor\"\nactor = ";
   const std::string end = "\nat_iteration = 3";
   EXPECT_THAT(chaos_faults(start + "\"checkpiont\"" + end),
