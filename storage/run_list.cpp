@@ -65,6 +65,11 @@ result<std::vector<run_row>> list_runs(const fs::path& runs_directory) {
 }
 
 result<run_row> find_run(const fs::path& runs_directory, const std::string& run_id) {
+  // The path of a run, as the end of a run prints it.
+  if (const fs::path path{run_id}; path.has_parent_path()) {
+    const auto named = path.has_filename() ? path : path.parent_path();
+    return find_run(named.parent_path(), named.filename().string());
+  }
   const auto rows = list_runs(runs_directory);
   if (!rows) return tl::unexpected(rows.error());
   if (rows->empty()) {

@@ -131,8 +131,10 @@ void post_persist(const run_context& context, snapshot_set set) {
                      std::nullopt, set.iteration);
     } else {
       settled.text = done.error().describe();
-      context.record(event::kind::checkpoint_failed, name_of(set.iteration), settled.text,
-                     std::nullopt, set.iteration);
+      // On a busy disk the newer snapshot is the better one: no failure.
+      const bool overtaken = done.error().code == error_code::aborted;
+      context.record(overtaken ? event::kind::warning : event::kind::checkpoint_failed,
+                     name_of(set.iteration), settled.text, std::nullopt, set.iteration);
     }
     context.post<checkpoint_actor>(std::move(settled));
   });

@@ -97,6 +97,7 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::c
              host_->program().iterations_per_epoch),
       chaos_(prepared.values.chaos, prepared.values.cluster.ranks),
       storage_(std::move(catalog), std::move(log), observer_) {
+  board_.begin_at(beginning_.last_committed);
   board_.set_membership({beginning_.last_generation, beginning_.branch, {}, {}});
   host_->set_worker_logs(directory_.worker_logs());
   if (prepared.values.metrics.tensorboard) {

@@ -4,6 +4,7 @@
 #include <actors/metrics/series.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <storage/progress.hpp>
@@ -25,6 +26,7 @@ struct metrics_state {
   std::map<rank_id, followed_ring> rings;
   std::vector<host::series_points> batch;
   std::uint64_t checkpoints_shown = 0;
+  std::uint64_t skipped_in_a_row = 0;
 
   static constexpr const char* name = "metrics";
 
@@ -69,10 +71,12 @@ struct metrics_state {
 
   void show(const storage::progress_record& record) {
     const bool is_evaluation = record.kind == storage::record_kind::evaluation;
+    if (!is_evaluation) watch_skips(record);
     if (is_evaluation) {
       char text[80];
       std::snprintf(text, sizeof text, "test accuracy %.2f %%, test loss %.4f",
-                    100 * record.accuracy, record.loss);
+                    100 * record.accuracy,
+                    std::isnan(record.loss) ? std::abs(record.loss) : record.loss);
       context->record(event::kind::evaluated, "run", text, std::nullopt,
                       iteration_id{record.iteration});
     } else if (record.iteration % context->values.metrics.every_iterations != 0) {
@@ -82,6 +86,17 @@ struct metrics_state {
                                metrics::points_of(record)};
     if (!is_evaluation) add_figures_of_the_run(points.points);
     batch.push_back(std::move(points));
+  }
+
+  // A loss scaler skips a step now and then; a run that diverged skips all of them.
+  void watch_skips(const storage::progress_record& record) {
+    skipped_in_a_row = record.skipped != 0 ? skipped_in_a_row + 1 : 0;
+    if (skipped_in_a_row < 10 || (skipped_in_a_row & (skipped_in_a_row - 1)) != 0) return;
+    context->record(event::kind::warning, "run",
+                    std::to_string(skipped_in_a_row) +
+                        " optimizer steps in a row were skipped: gradients are not finite; has "
+                        "the run diverged (train.lr too high)?",
+                    std::nullopt, iteration_id{record.iteration});
   }
 
   void add_figures_of_the_run(std::vector<metrics::scalar>& points) {

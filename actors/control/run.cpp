@@ -1,7 +1,10 @@
+#include <sys/resource.h>
+
 #include <actors/control/live_run.hpp>
 #include <actors/host/zygote_process.hpp>
 #include <ftrt/catalog.hpp>
 #include <ftrt/run.hpp>
+#include <iterator>
 #include <storage/catalog.hpp>
 #include <utility>
 
@@ -22,8 +25,26 @@ host::host_config config_of(const scenario& values, std::filesystem::path worker
   return config;
 }
 
+// The actor system ends the process when it cannot open its own descriptors, so that they are
+// counted before it may (C03). Each rank and its successor need a dozen.
+result<void> enough_descriptors(std::uint32_t ranks) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  std::error_code unreadable;
+  const auto listing = std::filesystem::directory_iterator{"/proc/self/fd", unreadable};
+  const auto open = static_cast<std::uint64_t>(std::distance(begin(listing), end(listing)));
+  const auto needed = open + 48 + std::uint64_t{24} * ranks;
+  if (!unreadable && needed <= limit.rlim_cur) return {};
+  return fail(error_code::no_space, "file descriptors: expected room for " +
+                                        std::to_string(needed) + ", found a limit of " +
+                                        std::to_string(limit.rlim_cur) + "; raise `ulimit -n`");
+}
+
 tl::expected<std::unique_ptr<host::host_table>, start_error> start_host(
     const scenario& values, const run_options& options) {
+  if (auto enough = enough_descriptors(values.cluster.ranks); !enough) {
+    return failed(std::move(enough.error()));
+  }
   auto program = host::find_worker_program(options.worker_program);
   if (!program) return failed(std::move(program.error()));
   return host::host_table::start(config_of(values, std::move(*program)));

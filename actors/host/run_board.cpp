@@ -16,6 +16,11 @@ run_board::run_board(std::string run_id, std::uint32_t world_size, std::uint64_t
   latest_.test_accuracy = summary_.test_accuracy;
 }
 
+void run_board::begin_at(iteration_id iteration) {
+  const std::lock_guard lock{mutex_};
+  counted_ = summary_.iterations = latest_.iteration = iteration.value();
+}
+
 void run_board::set_membership(membership now) {
   const std::lock_guard lock{mutex_};
   membership_ = now;
@@ -157,7 +162,7 @@ run_summary run_board::summary() const {
   made.epochs = static_cast<double>(made.iterations) / static_cast<double>(iterations_per_epoch_);
   made.samples_per_second = samples_per_second();
   made.goodput =
-      executed_ > 0 ? static_cast<double>(committed_) / static_cast<double>(executed_) : 0;
+      executed_ > 0 ? static_cast<double>(committed_) / static_cast<double>(executed_) : 1;
   return made;
 }
 

@@ -27,6 +27,8 @@ class run_board {
     iteration_id from;           // where the generation began
   };
   void set_membership(membership now);
+  // A resumed run: what was committed before.
+  void begin_at(iteration_id iteration);
   [[nodiscard]] membership current() const;
 
   // One record of a rank's ring, the first of its iteration. False: older than what was counted

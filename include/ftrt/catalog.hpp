@@ -39,7 +39,8 @@ struct checkpoint_row {
 // listed with status "damaged".
 [[nodiscard]] result<std::vector<run_row>> list_runs(const std::filesystem::path& runs_directory);
 
-// `run_id` empty: the newest run. A unique prefix of an id is enough.
+// `run_id` empty: the newest run. A unique prefix of an id is enough; so is the path of a run's
+// directory, whatever `runs_directory` is.
 [[nodiscard]] result<run_row> find_run(const std::filesystem::path& runs_directory,
                                        const std::string& run_id);
 [[nodiscard]] result<std::vector<checkpoint_row>> list_checkpoints(

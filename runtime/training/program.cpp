@@ -135,9 +135,13 @@ training_program::~training_program() = default;
 
 checked<std::unique_ptr<training_program>> training_program::create(const scenario& values) {
   if (values.cluster.device == device_kind::cuda) {
-    return tl::unexpected(std::vector{diagnostic{
-        values.run.name, 0, "cluster.device", "\"cpu\", as this build has no CUDA module",
-        "\"cuda\"", "train on CPU ranks: device = \"cpu\", communicator = \"shm\""}});
+    return tl::unexpected(
+        std::vector{diagnostic{{},
+                               0,
+                               "cluster.device",
+                               "\"cpu\", as this build has no CUDA module",
+                               "\"cuda\"",
+                               "train on CPU ranks: device = \"cpu\", communicator = \"shm\""}});
   }
   use_one_thread();
   auto p = std::make_unique<impl>();

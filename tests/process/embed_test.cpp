@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <ftrt/catalog.hpp>
@@ -121,6 +122,22 @@ TEST(an_embedding_service, C41_can_stop_a_run_at_any_moment_and_waits_no_longer_
     EXPECT_EQ(summary->status, "stopped") << summary->error;
     EXPECT_EQ(summary->last_checkpoint_iteration, summary->iterations);
   }
+}
+
+TEST(an_embedding_service, C03_is_told_when_descriptors_run_short_instead_of_being_ended) {
+  const scratch_folder folder;
+  const auto values = small_values(folder.path());
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  for (const rlim_t few : {16, 24, 40, 80}) {
+    const rlimit low{few, before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &low);
+    const auto started = run::start(values, options_of());
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    ASSERT_FALSE(started);
+    EXPECT_NE(started.error().failed->message.find("ulimit -n"), std::string::npos);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "runs"));
 }
 
 TEST(an_embedding_service, is_told_when_there_is_no_worker_program) {

@@ -27,6 +27,18 @@ exit_code complain(output& errors, const start_error& not_started) {
   return exit_code::failed;
 }
 
+void locate(std::vector<diagnostic>& faults, const std::vector<resolved_value>& resolved) {
+  for (auto& fault : faults) {
+    if (!fault.file.empty()) continue;
+    for (const auto& value : resolved) {
+      const bool same = value.key == fault.key || value.key.starts_with(fault.key + '.');
+      if (!same || value.origin == value_origin::default_value) continue;
+      fault.file = value.where;  // "mnist.toml:12", or "--set"
+      break;
+    }
+  }
+}
+
 exit_code check_written(const output& out, output& errors) {
   if (out.failure() == 0) return exit_code::done;
   errors.write(std::string("ftrt: cannot write the output: ") + std::strerror(out.failure()) +

@@ -19,6 +19,9 @@ namespace ftrt::cli {
 // All that is wrong with the scenario or its data (refused), or what the world did (failed).
 [[nodiscard]] exit_code complain(output& errors, const start_error& not_started);
 
+// Says where a fault that the worker found stands in the scenario: its key's file and line.
+void locate(std::vector<diagnostic>& faults, const std::vector<resolved_value>& resolved);
+
 // done, unless `out` could not be written to for another reason than a vanished reader.
 [[nodiscard]] exit_code check_written(const output& out, output& errors);
 

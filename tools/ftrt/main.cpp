@@ -34,7 +34,9 @@ int train_scenario(const options& asked, output& out, output& errors) {
   const auto loaded = load_scenario(asked.scenario, overrides_for_training(asked));
   if (!loaded) return static_cast<int>(complain(errors, loaded.error()));
   const auto start = [&loaded](const run_options& with) {
-    return run::start(loaded->values, with);
+    auto started = run::start(loaded->values, with);
+    if (!started) locate(started.error().refused, loaded->resolved);
+    return started;
   };
   return train(asked, start, interrupts, out, errors);
 }
@@ -44,7 +46,7 @@ int resume_run(const options& asked, output& out, output& errors) {
   const auto found = find_run(asked.runs_directory, asked.run_id);
   if (!found) return static_cast<int>(complain(errors, found.error()));
   const auto start = [&](const run_options& with) {
-    return run::resume(asked.runs_directory, found->run_id, asked.overrides, with);
+    return run::resume(found->directory.parent_path(), found->run_id, asked.overrides, with);
   };
   return train(asked, start, interrupts, out, errors);
 }

@@ -20,8 +20,8 @@ constexpr const char* examples = R"(Examples:
   ftrt resume                          go on from the newest run's last good checkpoint
 
 Exit codes: 0 done; 1 the run failed; 2 usage, scenario or data refused;
-130/143 stopped by SIGINT/SIGTERM (the first signal commits a checkpoint and
-stops, the second stops at once).
+129/130/143 stopped by SIGHUP/SIGINT/SIGTERM (the first signal commits a
+checkpoint and stops, the second stops at once).
 The keys of a scenario are described in docs/scenario.md.)";
 
 constexpr const char* default_runs = "runs";

@@ -23,8 +23,9 @@ std::string progress_line(const progress& moment, line_length length) {
   const bool brief = length == line_length::brief;
   const auto word = [brief](const char* whole, const char* cut) { return brief ? cut : whole; };
   std::string line = word("iteration ", "") + std::to_string(moment.iteration) + '/' +
-                     std::to_string(moment.total_iterations) + "  loss " +
-                     format_number(moment.train_loss, 4);
+                     std::to_string(moment.total_iterations);
+  if (moment.iteration == 0) return line + "  starting";
+  line += "  loss " + format_number(moment.train_loss, 4);
   if (std::isfinite(moment.test_accuracy)) {
     line += word("  accuracy ", "  acc ") + format_percent(moment.test_accuracy);
   }
