@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
@@ -58,6 +59,24 @@ std::map<pid_t, process_row> all_processes() {
   return rows;
 }
 
+// What a sanitizer said in one of the run's own texts: a worker that it ended looks like any other
+// lost worker, and is replaced.
+void expect_no_sanitizer_report(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator{folder, ignored}) {
+    const auto extension = entry.path().extension();
+    if (extension != ".log" && extension != ".txt") continue;
+    const auto text = read_file(entry.path());
+    for (const std::string mark : {"Sanitizer:", "Sanitizer has", "runtime error:"}) {
+      const auto place = text.find(mark);
+      if (place == std::string::npos) continue;
+      const auto begin = place - std::min<std::size_t>(place, 200);
+      ADD_FAILURE() << entry.path().filename() << ": " << text.substr(begin, 8000);
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 scratch_folder::scratch_folder() {
@@ -67,6 +86,7 @@ scratch_folder::scratch_folder() {
 }
 
 scratch_folder::~scratch_folder() {
+  expect_no_sanitizer_report(path_);
   std::error_code ignored;
   fs::remove_all(path_, ignored);
 }

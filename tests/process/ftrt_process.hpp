@@ -12,7 +12,8 @@
 
 namespace ftrt::test {
 
-// A folder of one test, removed at its end.
+// A folder of one test, removed at its end. A sanitizer's report in what was printed there fails
+// the test.
 class scratch_folder {
  public:
   scratch_folder();
