@@ -4,6 +4,7 @@
 #include <caf/io/middleman.hpp>
 #include <caf/io/scribe.hpp>
 #include <caf/io/typed_broker.hpp>
+#include <caf/send.hpp>
 #include <span>
 #include <utility>
 
@@ -79,7 +80,9 @@ struct trainer_state {
     if (!worker || worker->dead) {
       self->quit(make_error(trainer_exit::worker_lost));
     } else if (!open) {
-      self->delayed_send(self, look_again, tick{});
+      // With no sender: CAF 0.17 leaves the mailbox of a broker that quit open, and a message there
+      // whose sender is the broker itself would keep both for ever.
+      caf::delayed_anon_send(caf::actor_cast<trainer_actor>(self), look_again, tick{});
     }
   }
 
