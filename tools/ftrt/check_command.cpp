@@ -46,7 +46,10 @@ exit_code check_scenario(const options& asked, const data_checker& check, output
   const auto loaded = load_scenario(asked.scenario, asked.overrides);
   if (!loaded) return complain(errors, loaded.error());
   out.write(asked.json ? to_json_text(loaded->resolved) : to_table(loaded->resolved));
-  if (const auto good = check(loaded->values, {}); !good) return complain(errors, good.error());
+  if (auto good = check(loaded->values, {}); !good) {
+    locate(good.error().refused, loaded->resolved);
+    return complain(errors, good.error());
+  }
   if (!asked.json) out.write("\nThe scenario and its data are good to run.\n");
   return check_written(out, errors);
 }
