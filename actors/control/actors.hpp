@@ -73,6 +73,8 @@ using host_supervisor_actor = caf::typed_actor<
     // From the host table.
     caf::reacts_to<worker_started>, caf::reacts_to<worker_start_failed>,
     caf::reacts_to<worker_exited>,
+    // A restart that had to wait.
+    caf::reacts_to<restart_due>,
     // From run_supervisor: the run is over.
     caf::reacts_to<run_ended>>;
 

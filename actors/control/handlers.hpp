@@ -1,7 +1,6 @@
 #pragma once
 
-#include <spdlog/spdlog.h>
-
+#include <actors/host/log.hpp>
 #include <caf/scheduled_actor.hpp>
 #include <string>
 
@@ -12,11 +11,11 @@ namespace ftrt::actors {
 // meant (user_shutdown, kill).
 inline void install_default_handlers(caf::scheduled_actor* self, std::string name) {
   self->set_error_handler([name](caf::scheduled_actor*, caf::error& why) {
-    spdlog::debug("{}: a message bounced: code {}", name, static_cast<int>(why.code()));
+    host::log().debug("{}: a message bounced: code {}", name, static_cast<int>(why.code()));
   });
   self->set_default_handler(
       [name](caf::scheduled_actor*, const caf::message_view&) -> caf::result<caf::message> {
-        spdlog::debug("{}: an unexpected message was dropped", name);
+        host::log().debug("{}: an unexpected message was dropped", name);
         return caf::sec::unexpected_message;
       });
   self->set_exit_handler([](caf::scheduled_actor* me, caf::exit_msg& message) {
@@ -27,9 +26,9 @@ inline void install_default_handlers(caf::scheduled_actor* self, std::string nam
         try {
           std::rethrow_exception(thrown);
         } catch (const std::exception& e) {
-          spdlog::error("{}: {}", name, e.what());
+          host::log().error("{}: {}", name, e.what());
         } catch (...) {
-          spdlog::error("{}: unknown exception", name);
+          host::log().error("{}: unknown exception", name);
         }
         return caf::sec::runtime_error;
       });

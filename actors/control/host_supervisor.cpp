@@ -3,8 +3,10 @@
 #include <actors/control/handlers.hpp>
 #include <actors/control/host_supervisor.hpp>
 #include <actors/control/metrics.hpp>
+#include <actors/control/restart_budget.hpp>
 #include <actors/control/trainer.hpp>
 #include <actors/host/clock.hpp>
+#include <actors/host/log.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <map>
@@ -43,11 +45,20 @@ std::string describe(const caf::error& reason) {
   return "ended with code " + std::to_string(static_cast<int>(reason.code()));
 }
 
+struct dead_child {
+  child who;
+  std::string cause;
+  std::chrono::nanoseconds died_at{};  // as the DOWN tells
+};
+
 struct host_supervisor_state {
   host_supervisor_actor::pointer self = nullptr;
   run_context* context = nullptr;
   host_supervisor_options options;
   std::map<caf::actor_addr, child> children;
+  std::map<std::string, restart_budget> budgets;  // by name
+  std::map<std::uint64_t, dead_child> waiting;    // for their restart
+  std::uint64_t deaths = 0;
   bool ended = false;
 
   static constexpr const char* name = "host_supervisor";
@@ -104,7 +115,7 @@ struct host_supervisor_state {
         [rank, incarnation, pid = worker->pid.load()](storage::catalog& catalog) {
           if (auto begun = catalog.begin_incarnation(rank, incarnation, pid, host::unix_now_ms());
               !begun) {
-            spdlog::warn("catalog: {}", begun.error().describe());
+            host::log().warn("catalog: {}", begun.error().describe());
           }
         });
     context->board->set_ranks_alive(context->host->alive());
@@ -160,10 +171,34 @@ struct host_supervisor_state {
     children.erase(found);
     if (ended) return;
     if (who.role == child::role::trainer && is_worker_lost(message.reason)) return;
-    const auto begun = host::monotonic_now();
+    bury({who, describe(message.reason), host::monotonic_now()});
+  }
+
+  // Restarts it now, later, or never: one that dies again and again would do nothing else.
+  void bury(dead_child dead) {
+    const auto& limits = context->values.supervision;
+    auto [budget, is_new] = budgets.try_emplace(name_of(dead.who), limits.max_restarts,
+                                                limits.window, limits.backoff_max);
+    const auto delay = budget->second.next(dead.died_at);
+    if (!delay) {
+      return run_over({recovery::run_outcome::failed,
+                       name_of(dead.who) + " died more than " +
+                           std::to_string(limits.max_restarts) +
+                           " times within supervision.window; last: " + dead.cause,
+                       {}});
+    }
+    const auto number = ++deaths;
+    waiting[number] = std::move(dead);
+    if (delay->count() == 0) return restart_now(number);
+    self->delayed_send(self, *delay, restart_due{number});
+  }
+
+  void restart_now(std::uint64_t number) {
+    const auto dead = waiting.extract(number);
+    if (dead.empty() || ended) return;
+    const auto& [who, cause, died_at] = dead.mapped();
     if (!restart(who)) return;
-    const std::chrono::duration<double, std::milli> took = host::monotonic_now() - begun;
-    const auto cause = describe(message.reason);
+    const std::chrono::duration<double, std::milli> took = host::monotonic_now() - died_at;
     context->record(event::kind::actor_restarted, name_of(who), cause,
                     who.role == child::role::trainer ? std::optional{who.rank} : std::nullopt);
     context->board->add(actor_restart_record{name_of(who), cause, took.count()});
@@ -202,8 +237,7 @@ struct host_supervisor_state {
     take_over.branch_since = membership.branch_since;
     take_over.last_committed = iteration_id{context->board->last_iteration()};
     for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
-      const auto worker = context->host->worker(rank_id{rank});
-      take_over.incarnations.push_back(worker ? worker->incarnation : incarnation_id{});
+      take_over.incarnations.push_back(context->host->newest_incarnation(rank_id{rank}));
     }
     return take_over;
   }
@@ -232,6 +266,7 @@ host_supervisor_actor::behavior_type host_supervisor_behavior(
         self->state.context->post<run_supervisor_actor>(failed);
       },
       [self](const worker_exited& w) { self->state.worker_died(w.rank, w.incarnation); },
+      [self](const restart_due& due) { self->state.restart_now(due.child); },
       [self](const run_ended& end) { self->state.run_over(end.how); },
   };
 }

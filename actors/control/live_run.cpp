@@ -1,12 +1,12 @@
-#include <spdlog/spdlog.h>
-
 #include <actors/control/host_supervisor.hpp>
 #include <actors/control/live_run.hpp>
 #include <actors/host/clock.hpp>
+#include <actors/host/log.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
+#include <fstream>
 #include <storage/checkpoint.hpp>
 #include <utility>
 
@@ -55,6 +55,13 @@ class live_run::host_news final : public host::host_listener {
   void worker_exited(rank_id rank, incarnation_id incarnation) override {
     context_.post<host_supervisor_actor>(actors::worker_exited{rank, incarnation});
   }
+  void worker_wrote(rank_id rank, const std::string& text) override {
+    const auto file =
+        context_.directory->worker_logs() / ("rank-" + std::to_string(rank.value()) + ".log");
+    context_.storage->post([file, text](storage::catalog&) {
+      std::ofstream{file, std::ios::app} << text;
+    });
+  }
   void zygote_replaced(const std::string& text) override {
     context_.record(event::kind::warning, "zygote", text);
   }
@@ -99,7 +106,6 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::c
       storage_(std::move(catalog), std::move(log), observer_) {
   board_.begin_at(beginning_.last_committed);
   board_.set_membership({beginning_.last_generation, beginning_.branch, {}, {}});
-  host_->set_worker_logs(directory_.worker_logs());
   if (prepared.values.metrics.tensorboard) {
     series_.emplace(directory_.tensorboard(), beginning_.last_committed.next());
   }
@@ -136,9 +142,14 @@ void live_run::run_actors() {
   caf::actor_system system{config};
   host_news news{context_};
   context_.record(event::kind::run_started, "run", "in " + directory_.path().string());
-  spawn_root(system);
-  host_->set_listener(&news);
-  const auto how = wait_for_end(system);
+  recovery::end_run how;
+  try {
+    spawn_root(system);
+    host_->set_listener(&news);
+    how = wait_for_end(system);
+  } catch (const std::exception& e) {  // the actors live: they must be taken down before it leaves
+    how = {recovery::run_outcome::failed, std::string{"the control half failed: "} + e.what(), {}};
+  }
   shut_down(system, how);
 }
 
@@ -165,8 +176,9 @@ void live_run::shut_down(caf::actor_system& system, const recovery::end_run& how
     self->send_exit(actor, caf::exit_reason::user_shutdown);
     self->receive([](const caf::down_msg&) {}, caf::after(actor_patience) >>
                                                    [&] {
-                                                     spdlog::warn("{} did not end by its deadline",
-                                                                  caf::to_string(actor.address()));
+                                                     host::log().warn(
+                                                         "{} did not end by its deadline",
+                                                         caf::to_string(actor.address()));
                                                      self->send_exit(actor, caf::exit_reason::kill);
                                                    });
   };
@@ -208,7 +220,7 @@ void live_run::conclude(const recovery::end_run& how) {
     if (auto ended = catalog.end_run(summary.run_id, summary.status, summary.iterations,
                                      to_json(summary), host::unix_now_ms());
         !ended) {
-      spdlog::warn("catalog: {}", ended.error().describe());
+      host::log().warn("catalog: {}", ended.error().describe());
     }
   });
   if (!storage_.drain(storage_patience)) {

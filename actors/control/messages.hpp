@@ -53,6 +53,10 @@ struct chaos_tick {};
 struct deadline_alarm {
   std::uint64_t token = 0;
 };
+// A dead actor's wait is over (host_supervisor to itself); `child` indexes its table of the dead.
+struct restart_due {
+  std::uint64_t child = 0;
+};
 struct backoff_over {
   recovery::spawn_worker what;
 };
@@ -77,6 +81,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::checkpoint_settled)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::tick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::chaos_tick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::deadline_alarm)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::restart_due)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::backoff_over)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::stop_run)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::run_ended)

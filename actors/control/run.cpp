@@ -87,6 +87,13 @@ result<void> check_same_state(const storage::run_directory& directory, const sta
                                        "new run");
 }
 
+start_error refusal(const std::filesystem::path& scenario_file, error why) {
+  if (why.code != error_code::refused) return {{}, std::move(why)};
+  return {{diagnostic{scenario_file.string(), 0, "model", "the model of the run's checkpoints",
+                      "another one", std::move(why.message)}},
+          std::nullopt};
+}
+
 }  // namespace
 
 tl::expected<std::unique_ptr<run>, start_error> run::start(const scenario& values,
@@ -120,7 +127,7 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
   auto host = start_host(loaded->values, options);
   if (!host) return tl::unexpected(std::move(host.error()));
   if (auto same = check_same_state(*directory, (*host)->program().layout); !same) {
-    return failed(std::move(same.error()));
+    return tl::unexpected(refusal(directory->scenario_file(), std::move(same.error())));
   }
   return actors::live_run::begin({loaded->values, std::move(*host), std::move(*directory),
                                   std::move(*beginning), std::move(notes)},

@@ -3,10 +3,17 @@
 #include <actors/control/run_supervisor.hpp>
 #include <actors/control/run_supervisor_state.hpp>
 #include <actors/host/clock.hpp>
+#include <actors/host/log.hpp>
 #include <caf/actor_system.hpp>
 #include <storage/progress.hpp>
 
 namespace ftrt::actors {
+namespace {
+
+// A checkpoint actor that was restarted has forgotten what is awaited.
+constexpr std::chrono::milliseconds ask_again{50};
+
+}  // namespace
 
 recovery::policy policy_of(const scenario& values, std::uint64_t total_iterations) {
   const auto& limits = values.supervision;
@@ -30,7 +37,7 @@ recovery::policy policy_of(const scenario& values, std::uint64_t total_iteration
 
 void run_supervisor_state::feed(const recovery::input& input) {
   const auto actions = machine->step(input, host::monotonic_now());
-  spdlog::debug("{} -> {}", recovery::describe(input), machine->reason());
+  host::log().debug("{} -> {}", recovery::describe(input), machine->reason());
   for (const auto& action : actions) {
     std::visit([this](const auto& what) { act(what); }, action);
   }
@@ -80,7 +87,7 @@ void run_supervisor_state::lost(rank_id rank, incarnation_id incarnation) {
   context->storage->post([rank, incarnation, cause = loss.cause](storage::catalog& catalog) {
     if (auto ended = catalog.end_incarnation(rank, incarnation, cause, host::unix_now_ms());
         !ended) {
-      spdlog::warn("catalog: {}", ended.error().describe());
+      host::log().warn("catalog: {}", ended.error().describe());
     }
   });
   context->board->set_ranks_alive(context->host->alive());
@@ -147,7 +154,9 @@ void run_supervisor_state::look_at_progress() {
     reported = newest;
     feed(recovery::progressed{now.generation, newest});
   }
-  if (awaited_checkpoint) {
+  const auto time = host::monotonic_now();
+  if (awaited_checkpoint && time - asked_at >= ask_again) {
+    asked_at = time;
     context->post<checkpoint_actor>(await_checkpoint{*awaited_checkpoint});
   }
   if (outcome) context->post<host_supervisor_actor>(run_ended{*outcome});

@@ -1,9 +1,9 @@
 // What the recovery machine asks for, carried out.
 
-#include <spdlog/spdlog.h>
 #include <actors/control/checkpoint_jobs.hpp>
 #include <actors/control/run_supervisor_state.hpp>
 #include <actors/host/clock.hpp>
+#include <actors/host/log.hpp>
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace ftrt::actors {
 namespace {
 
 void complain(const result<void>& outcome) {
-  if (!outcome) spdlog::warn("catalog: {}", outcome.error().describe());
+  if (!outcome) host::log().warn("catalog: {}", outcome.error().describe());
 }
 
 }  // namespace
@@ -59,7 +59,8 @@ void run_supervisor_state::act(const recovery::join_generation& what) {
   // A rank that cannot be told is dead or dying: its loss is on its way and begins the next
   // generation.
   if (auto sent = context->host->send_joins(what.by_rank); !sent) {
-    spdlog::debug("join of generation {}: {}", what.generation.value(), sent.error().describe());
+    host::log().debug("join of generation {}: {}", what.generation.value(),
+                      sent.error().describe());
   }
 }
 
@@ -104,10 +105,10 @@ void run_supervisor_state::act(const recovery::record_generation& what) {
       if (series != nullptr) series->roll_back(what.generation, what.rollback_to->next());
       const auto branch = catalog.begin_branch(*what.rollback_to, what.generation, now_ms);
       if (!branch) {
-        spdlog::warn("catalog: {}", branch.error().describe());
+        host::log().warn("catalog: {}", branch.error().describe());
       } else if (*branch != what.branch) {
-        spdlog::warn("catalog: the new branch is {}, expected {}", branch->value(),
-                     what.branch.value());
+        host::log().warn("catalog: the new branch is {}, expected {}", branch->value(),
+                         what.branch.value());
       }
     }
     complain(

@@ -23,6 +23,7 @@ struct run_supervisor_state {
   iteration_id reported;           // the last `progressed`
   std::set<generation_id> redone;  // generations whose last iteration was abandoned
   std::optional<iteration_id> awaited_checkpoint;
+  std::chrono::nanoseconds asked_at{};                     // for it, the last time
   std::optional<recovery::end_run> outcome;                // said until it is heard
   std::set<std::pair<rank_id, incarnation_id>> cancelled;  // killed before their backoff was over
   // The generation on record whose commits are not in the ledger yet, and where it began.

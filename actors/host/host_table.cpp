@@ -62,16 +62,14 @@ void host_table::set_listener(host_listener* listener) {
   wake();
 }
 
-void host_table::set_worker_logs(const std::filesystem::path& folder) {
-  const std::lock_guard lock{mutex_};
-  config_.worker_logs = folder;
-}
-
 // ---- workers ------------------------------------------------------------------------------------
 
 void host_table::spawn_worker(rank_id rank, incarnation_id incarnation) {
   const std::lock_guard lock{mutex_};
   if (ending_) return;
+  auto& newest = ordered_[rank];
+  if (incarnation <= newest) return;  // ordered before, by the supervisor before this one
+  newest = incarnation;
   const fork_request request{rank, incarnation};
   if (zygote_ready_) {
     fork_now(request);
@@ -200,6 +198,12 @@ std::shared_ptr<const worker_entry> host_table::worker(rank_id rank,
                                                        incarnation_id incarnation) const {
   const std::lock_guard lock{mutex_};
   return find(rank, incarnation);
+}
+
+incarnation_id host_table::newest_incarnation(rank_id rank) const {
+  const std::lock_guard lock{mutex_};
+  const auto newest = ordered_.find(rank);
+  return newest == ordered_.end() ? incarnation_id{} : newest->second;
 }
 
 std::uint32_t host_table::alive() const {

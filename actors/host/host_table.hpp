@@ -29,6 +29,8 @@ class host_listener {
                                    const std::string& text) = 0;
   // The process is known dead: no thread of it can write anywhere any more.
   virtual void worker_exited(rank_id rank, incarnation_id incarnation) = 0;
+  // A worker printed this.
+  virtual void worker_wrote(rank_id rank, const std::string& text) = 0;
   // The zygote died and is being replaced; workers live on.
   virtual void zygote_replaced(const std::string& text) = 0;
 };
@@ -39,7 +41,6 @@ struct host_config {
   std::uint32_t ranks = 0;
   std::chrono::nanoseconds start_timeout{};
   std::chrono::nanoseconds grace_period{};
-  std::filesystem::path worker_logs;  // folder for what workers print; empty: nowhere
 };
 
 // All processes and shared memories of a run on this host. Outside all actors, so that any of them
@@ -56,13 +57,12 @@ class host_table {
 
   // From here on events are delivered; before, they wait. nullptr: no more.
   void set_listener(host_listener* listener);
-  // Where workers' output goes from now on.
-  void set_worker_logs(const std::filesystem::path& folder);
 
   // What the zygote said of model and data.
   [[nodiscard]] const protocol::zygote_ready& program() const { return program_; }
 
-  // Creates the memories and asks the zygote to fork; the listener hears of it.
+  // Creates the memories and asks the zygote to fork; the listener hears of it. Ordering the same
+  // incarnation again, or an older one, changes nothing.
   void spawn_worker(rank_id rank, incarnation_id incarnation);
   // SIGKILL, now or as soon as it is forked; worker_exited follows. `cause`, where there is one,
   // is put before how it died. False: no such incarnation was ordered here.
@@ -75,6 +75,8 @@ class host_table {
   [[nodiscard]] std::shared_ptr<const worker_entry> worker(rank_id rank) const;
   [[nodiscard]] std::shared_ptr<const worker_entry> worker(rank_id rank,
                                                            incarnation_id incarnation) const;
+  // The largest number ever ordered for a rank; 0: none.
+  [[nodiscard]] incarnation_id newest_incarnation(rank_id rank) const;
   [[nodiscard]] std::uint32_t alive() const;
 
   // The first control socket of a worker, once; then a fresh one over its lifeline.
@@ -94,7 +96,7 @@ class host_table {
     incarnation_id incarnation;
   };
   struct notice {  // what the listener is told, outside the lock
-    enum class kind { started, start_failed, exited, zygote_replaced } what;
+    enum class kind { started, start_failed, exited, wrote, zygote_replaced } what;
     rank_id rank;
     incarnation_id incarnation;
     std::string text;
@@ -115,7 +117,7 @@ class host_table {
   void dispatch(std::uint64_t tag);
   void on_pidfd(const entry_ptr& worker);
   void on_standard_error(const entry_ptr& worker);
-  void keep_output(const worker_entry& worker, std::string_view text);
+  void forward_output(worker_entry& worker, std::string_view text);
   void confirm_late_deaths();
   void deliver_notices();
 
@@ -146,7 +148,8 @@ class host_table {
   std::optional<start_error> start_failure_;
   std::vector<fork_request> waiting_forks_;
   std::map<key, entry_ptr> entries_;
-  std::map<rank_id, incarnation_id> newest_;
+  std::map<rank_id, incarnation_id> newest_;   // that has an entry
+  std::map<rank_id, incarnation_id> ordered_;  // by spawn_worker
   struct late_death {
     entry_ptr worker;
     std::chrono::nanoseconds at;
@@ -155,7 +158,8 @@ class host_table {
   std::deque<notice> notices_;
   host_listener* listener_ = nullptr;
   std::mutex delivery_;  // held while the listener is called, so that it can be taken away safely
-  std::uint32_t zygote_losses_ = 0;
+  std::uint32_t zygote_losses_ = 0;  // in a row
+  std::chrono::nanoseconds last_zygote_loss_{};
   bool program_known_ = false;
   bool ending_ = false;
   std::atomic<bool> stopped_{false};

@@ -11,7 +11,6 @@
 #include <actors/host/host_table.hpp>
 #include <actors/host/process_signals.hpp>
 #include <cerrno>
-#include <fstream>
 #include <schemas/protocol/channel.hpp>
 #include <utility>
 
@@ -21,7 +20,8 @@ namespace {
 // A pidfd fires when a process dies; only the zygote, which reaps it, knows how. It tells at once,
 // so this is how long a death may stay without its cause.
 constexpr std::chrono::milliseconds wait_for_cause{20};
-// Zygotes in a row that may die before any of them got ready.
+// Zygotes in a row that may die within a short life.
+constexpr std::chrono::seconds zygote_good_for{10};
 constexpr std::uint32_t max_zygote_losses = 3;
 
 std::uint64_t tag_of(const worker_entry& worker, bool is_pidfd) {
@@ -123,7 +123,6 @@ void host_table::handle(const protocol::zygote_ready& ready) {
   if (!program_known_) program_ = ready;
   program_known_ = true;
   zygote_ready_ = true;
-  zygote_losses_ = 0;
   for (const auto& request : std::exchange(waiting_forks_, {})) fork_now(request);
   changed_.notify_all();
 }
@@ -213,24 +212,29 @@ void host_table::on_standard_error(const entry_ptr& worker) {
     }
     const std::string_view written{text, static_cast<std::size_t>(count)};
     worker->errors.append(written);
-    keep_output(*worker, written);
+    forward_output(*worker, written);
   }
 }
 
-void host_table::keep_output(const worker_entry& worker, std::string_view text) {
-  std::filesystem::path folder;
-  {
-    const std::lock_guard lock{mutex_};
-    folder = config_.worker_logs;
-  }
-  if (folder.empty()) return;
-  std::ofstream{folder / ("rank-" + std::to_string(worker.rank.value()) + ".log"), std::ios::app}
-      << text;
+// For its log file, which another thread writes: this one has deaths to notice. What a worker
+// prints beyond the limit is only in its tail.
+void host_table::forward_output(worker_entry& worker, std::string_view text) {
+  constexpr std::size_t most_forwarded = 8u << 20;
+  if (worker.forwarded_bytes >= most_forwarded) return;
+  worker.forwarded_bytes += text.size();
+  std::string said{text};
+  if (worker.forwarded_bytes >= most_forwarded) said += "\n[ftrt: the rest is not kept]\n";
+  const std::lock_guard lock{mutex_};
+  if (listener_ == nullptr) return;
+  notices_.push_back({notice::kind::wrote, worker.rank, worker.incarnation, std::move(said)});
 }
 
 void host_table::on_zygote_lost(const error& why) {
   const std::lock_guard lock{mutex_};
   zygote_ready_ = false;
+  const auto now = monotonic_now();
+  if (now - last_zygote_loss_ > zygote_good_for) zygote_losses_ = 0;
+  last_zygote_loss_ = now;
   ++zygote_losses_;
   zygote_.end(std::chrono::milliseconds{0});
   if (ending_ || start_failure_) return;  // it said why, or was told to
@@ -278,6 +282,9 @@ void host_table::deliver_notices() {
         break;
       case notice::kind::start_failed:
         listener->worker_start_failed(n.rank, n.incarnation, n.text);
+        break;
+      case notice::kind::wrote:
+        listener->worker_wrote(n.rank, n.text);
         break;
       case notice::kind::exited:
         listener->worker_exited(n.rank, n.incarnation);

@@ -1,5 +1,4 @@
-#include <spdlog/spdlog.h>
-
+#include <actors/host/log.hpp>
 #include <actors/host/observer.hpp>
 #include <exception>
 #include <utility>
@@ -14,9 +13,9 @@ void tell(const Callback& callback, const News& news) {
   try {
     callback(news);
   } catch (const std::exception& e) {
-    spdlog::error("a callback of run_options threw: {}", e.what());
+    host::log().error("a callback of run_options threw: {}", e.what());
   } catch (...) {
-    spdlog::error("a callback of run_options threw");
+    host::log().error("a callback of run_options threw");
   }
 }
 

@@ -1,5 +1,4 @@
-#include <spdlog/spdlog.h>
-
+#include <actors/host/log.hpp>
 #include <actors/host/series_sink.hpp>
 #include <chrono>
 
@@ -42,7 +41,7 @@ void series_sink::complain(const result<void>& outcome) {
   // Once: a full disk would fill the log as well.
   if (outcome || complained_) return;
   complained_ = true;
-  spdlog::warn("tensorboard: {}", outcome.error().describe());
+  host::log().warn("tensorboard: {}", outcome.error().describe());
 }
 
 }  // namespace ftrt::host

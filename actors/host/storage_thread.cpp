@@ -1,6 +1,5 @@
-#include <spdlog/spdlog.h>
-
 #include <actors/host/clock.hpp>
+#include <actors/host/log.hpp>
 #include <actors/host/storage_thread.hpp>
 #include <utility>
 
@@ -70,7 +69,7 @@ void storage_thread::run(const job& next) {
   try {
     next(catalog_);
   } catch (const std::exception& e) {  // out of memory, say: whoever waits for it has a deadline
-    spdlog::error("storage thread: {}", e.what());
+    host::log().error("storage thread: {}", e.what());
   }
 }
 
@@ -78,11 +77,11 @@ void storage_thread::write(const std::vector<event>& events) {
   if (events.empty()) return;
   for (const auto& what : events) {
     if (auto written = log_.append(what); !written) {
-      spdlog::warn("event log: {}", written.error().describe());
+      host::log().warn("event log: {}", written.error().describe());
     }
   }
   if (auto added = catalog_.add_events(events); !added) {
-    spdlog::warn("catalog: {}", added.error().describe());
+    host::log().warn("catalog: {}", added.error().describe());
   }
 }
 

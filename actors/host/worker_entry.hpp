@@ -40,6 +40,7 @@ struct worker_entry {
   unique_fd control;         // our end of the first control socket, until a trainer takes it
   unique_fd standard_error;  // read end
   text_tail errors;
+  std::size_t forwarded_bytes = 0;  // of its output; the table's thread only
 
   std::atomic<pid_t> pid{0};
   unique_fd pidfd;  // set once, before `pid`

@@ -124,6 +124,25 @@ TEST(an_embedding_service, C41_can_stop_a_run_at_any_moment_and_waits_no_longer_
   }
 }
 
+TEST(an_embedding_service, is_told_the_cause_and_the_last_words_of_a_crash_loop) {
+  const scratch_folder folder;
+  auto values = small_values(folder.path());
+  values.model.kind = "aborting";
+  values.model.layers.clear();
+  values.model.dropout = 0;
+  auto options = options_of();
+  options.worker_program = FTRT_DIFFICULT_WORKER;
+  auto started = run::start(values, options);
+  ASSERT_TRUE(started) << started.error().refused.front().describe();
+  const auto summary = (*started)->wait();
+  EXPECT_EQ(summary.status, "failed");
+  EXPECT_NE(summary.error.find("SIGABRT"), std::string::npos) << summary.error;
+  EXPECT_NE(summary.error.find("these are my last words"), std::string::npos) << summary.error;
+  const auto log = read_file((*started)->directory() / "worker-logs" / "rank-0.log") +
+                   read_file((*started)->directory() / "worker-logs" / "rank-1.log");
+  EXPECT_NE(log.find("these are my last words"), std::string::npos);
+}
+
 TEST(an_embedding_service, C03_is_told_when_descriptors_run_short_instead_of_being_ended) {
   const scratch_folder folder;
   const auto values = small_values(folder.path());

@@ -5,6 +5,8 @@
 #include <ATen/ops/sum.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <ftrt/model.hpp>
 #include <ftrt/worker.hpp>
 #include <memory>
@@ -45,6 +47,13 @@ class stuck_model : public small_model {
   }
 };
 
+class aborting_model : public small_model {
+  void misbehave() override {
+    std::fputs("these are my last words\n", stderr);
+    std::abort();
+  }
+};
+
 class threaded_model : public small_model {
  public:
   threaded_model() {
@@ -61,6 +70,7 @@ std::unique_ptr<ftrt::model> make(const ftrt::scenario&) {
 
 FTRT_REGISTER_MODEL(throwing, make<throwing_model>);
 FTRT_REGISTER_MODEL(stuck, make<stuck_model>);
+FTRT_REGISTER_MODEL(aborting, make<aborting_model>);
 FTRT_REGISTER_MODEL(threaded, make<threaded_model>);
 
 }  // namespace
