@@ -5,7 +5,8 @@
 #include <caf/typed_actor.hpp>
 
 // The interface of every actor, one place. Who restarts whom: host_supervisor restarts all others,
-// each alone. Who monitors whom: host_supervisor all others, run_supervisor the trainers.
+// each alone and within a budget; the run's own thread respawns it. Who monitors whom:
+// host_supervisor all others, run_supervisor the trainers.
 namespace ftrt::actors {
 
 // A rank's trainer: the broker at our end of its worker's control socket. Ends with
