@@ -43,6 +43,7 @@ result<std::unique_ptr<catalog_database>> open_or_create(const fs::path& directo
   if (!version) return tl::unexpected(version.error());
   auto ok = *version == 0 ? create_from_manifests(**database, directory, run_id, notes)
                           : migrate(**database, file, catalog_migrations(), notes);
+  if (ok && *version != 0) ok = reconcile(**database, directory, run_id, notes);
   if (!ok) return tl::unexpected(ok.error());
   return database;
 }
@@ -50,15 +51,12 @@ result<std::unique_ptr<catalog_database>> open_or_create(const fs::path& directo
 // History only goes forward on the newest branch: what an older one says of the time after it was
 // left comes from a writer that does not know so yet.
 result<void> refuse_late(catalog_database& database, branch_id branch, iteration_id iteration) {
-  auto left =
-      database.query("SELECT min(from_iteration) FROM branches WHERE branch > ?1", branch.value());
-  if (!left->executeStep() || left->isColumnNull(0)) return {};
-  const auto from = static_cast<std::uint64_t>(left->getColumn(0).getInt64());
-  if (iteration.value() <= from) return {};
+  const auto from = left_at(database, branch.value());
+  if (!from || iteration.value() <= *from) return {};
   return fail(error_code::stale_generation, "iteration " + std::to_string(iteration.value()) +
                                                 " of branch " + std::to_string(branch.value()) +
                                                 " is no longer history: the branch was left at " +
-                                                "iteration " + std::to_string(from));
+                                                "iteration " + std::to_string(*from));
 }
 
 }  // namespace
@@ -195,38 +193,6 @@ result<std::vector<incarnation_id>> catalog::newest_incarnations(std::uint32_t w
           static_cast<std::int64_t>(rank)))};
     }
     return newest;
-  });
-}
-
-result<branch_id> catalog::current_branch() {
-  return guarded("asking for the branch", [&]() -> result<branch_id> {
-    return branch_id{
-        static_cast<std::uint32_t>(impl_->database->number("SELECT max(branch) FROM branches"))};
-  });
-}
-
-result<branch_id> catalog::begin_branch(iteration_id from, generation_id generation,
-                                        std::int64_t now_ms) {
-  return impl_->database->transaction("beginning a branch", [&]() -> result<branch_id> {
-    auto& database = *impl_->database;
-    const auto old = database.number("SELECT max(branch) FROM branches");
-    database.execute(
-        "INSERT INTO branches (branch, parent, from_iteration, generation, began_ms)"
-        " VALUES (?1, ?2, ?3, ?4, ?5)",
-        old + 1, old, from.value(), generation.value(), now_ms);
-    database.execute("UPDATE checkpoints SET superseded = 1 WHERE iteration > ?1", from.value());
-    // A range that the rollback cuts in two stays in the books as two.
-    database.execute(
-        "INSERT INTO ledger (branch, generation, first_iteration, last_iteration, voided)"
-        " SELECT branch, generation, ?1 + 1, last_iteration, 1 FROM ledger"
-        " WHERE voided = 0 AND first_iteration <= ?1 AND last_iteration > ?1",
-        from.value());
-    database.execute("UPDATE ledger SET voided = 1 WHERE voided = 0 AND first_iteration > ?1",
-                     from.value());
-    database.execute(
-        "UPDATE ledger SET last_iteration = ?1 WHERE voided = 0 AND last_iteration > ?1",
-        from.value());
-    return branch_id{static_cast<std::uint32_t>(old + 1)};
   });
 }
 

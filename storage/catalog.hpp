@@ -24,7 +24,7 @@ struct catalog_checkpoint {
 };
 
 // The index of one run: `catalog.sqlite` in its directory. docs/catalog.md documents the tables.
-// It is an index, not the truth: rebuild() makes it anew from the manifests on disk.
+// It is an index, not the truth: open() brings it in line with the manifests on disk.
 //
 // WAL on local disks, rollback journal elsewhere; foreign keys on; migrations are one transaction
 // with a backup beside; a newer schema is refused (unsupported). Every method is one transaction
@@ -32,8 +32,10 @@ struct catalog_checkpoint {
 // no_space, busy or corrupt.
 class catalog {
  public:
-  // Creates or opens and migrates. A damaged database, or a missing one beside checkpoints, is
-  // moved aside and rebuilt from the manifests (C13, C45); `notes` tells what was done, for events.
+  // Creates or opens, migrates and reconciles: committed checkpoints of this run that have no row
+  // (a crash came between) are added, rows whose folder or manifest is gone are removed. A damaged
+  // database, or a missing one beside checkpoints, is moved aside and rebuilt from the manifests
+  // (C13, C45). `notes` tells what was done, for events; nothing is told twice in it.
   [[nodiscard]] static result<catalog> open(const std::filesystem::path& run_directory,
                                             const std::string& run_id,
                                             std::vector<std::string>& notes);

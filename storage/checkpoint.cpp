@@ -200,7 +200,7 @@ void remove_leftovers(const fs::path& checkpoints) {
   std::error_code ignored;
   for (const auto& name : system_files().list(checkpoints)) {
     const auto path = checkpoints / name;
-    if (is_temporary(path) || !fs::exists(path / manifest_file, ignored)) {
+    if (is_temporary(path) || is_gone(path / manifest_file)) {
       fs::remove_all(path, ignored);
       continue;
     }

@@ -119,6 +119,11 @@ bool is_temporary(const fs::path& file) {
   return file.extension() == temporary_suffix;
 }
 
+bool is_gone(const fs::path& file) {
+  std::error_code ignored;
+  return fs::status(file, ignored).type() == fs::file_type::not_found;
+}
+
 result<std::vector<std::byte>> read_file(const fs::path& file, std::uint64_t limit_bytes) {
   const unique_fd fd{::open(file.c_str(), O_RDONLY | O_CLOEXEC)};
   if (!fd.valid()) return fail_errno("opening " + file.string(), errno);

@@ -57,6 +57,10 @@ class file_ops {
 [[nodiscard]] std::filesystem::path temporary_name(const std::filesystem::path& file);
 [[nodiscard]] bool is_temporary(const std::filesystem::path& file);
 
+// There is no such file, for certain: that a look at it failed (permissions, a broken disk) proves
+// nothing.
+[[nodiscard]] bool is_gone(const std::filesystem::path& file);
+
 // The whole content. corrupt: longer than `limit_bytes`.
 [[nodiscard]] result<std::vector<std::byte>> read_file(const std::filesystem::path& file,
                                                        std::uint64_t limit_bytes);

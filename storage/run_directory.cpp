@@ -3,12 +3,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <random>
+#include <storage/checkpoint.hpp>
 #include <storage/file_ops.hpp>
 #include <storage/run_directory.hpp>
 #include <vector>
@@ -97,23 +99,68 @@ result<void> make_subfolders(const run_directory& run) {
   return {};
 }
 
-// Finds out now what would otherwise be found at the first save (C14).
-result<void> probe(const fs::path& directory, std::uint64_t free_bytes) {
+result<void> probe_space(const fs::path& directory, std::uint64_t needed, const std::string& text) {
   struct statvfs found {};
   if (::statvfs(directory.c_str(), &found) != 0) {
     return fail_errno("asking for the free space of " + directory.string(), errno);
   }
   const auto available = static_cast<std::uint64_t>(found.f_bavail) * found.f_frsize;
-  if (available < free_bytes) {
-    return fail(error_code::no_space,
-                directory.string() + " is on a disk with " + std::to_string(available) +
-                    " bytes free, this run needs " + std::to_string(free_bytes) +
-                    "; free some, or choose another run.directory");
-  }
+  if (available >= needed) return {};
+  return fail(error_code::no_space, directory.string() + " is on a disk with " +
+                                        std::to_string(available) + " bytes free, " + text);
+}
+
+result<void> probe_writing(const fs::path& directory) {
   const auto file = directory / "write-probe";
   const std::array<std::byte, 4096> content{};
   if (auto ok = publish_file(system_files(), file, content); !ok) return ok;
   return system_files().remove_file(file);
+}
+
+// Finds out now what would otherwise be found at the first save (C14).
+result<void> probe_new(const fs::path& directory, std::uint64_t free_bytes) {
+  const auto text = "this run needs " + std::to_string(free_bytes) +
+                    "; free some, or choose another run.directory";
+  if (auto ok = probe_space(directory, free_bytes, text); !ok) return ok;
+  return probe_writing(directory);
+}
+
+std::uint64_t largest_checkpoint(const fs::path& checkpoints) {
+  std::uint64_t largest = 0;
+  for (const auto& folder : find_checkpoints(checkpoints)) {
+    std::uint64_t bytes = 0;
+    for (const auto& name : system_files().list(folder)) {
+      std::error_code error;
+      const auto size = fs::file_size(folder / name, error);
+      if (!error) bytes += size;
+    }
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
+// Retention removes an old checkpoint only once the new one is durable, so there must be room for
+// one more.
+result<void> probe_old(const run_directory& run, std::uint64_t free_bytes) {
+  const auto one_more = largest_checkpoint(run.checkpoints());
+  const auto needed = free_bytes + one_more;
+  const auto text = "to go on this run needs " + std::to_string(needed) + " (" +
+                    std::to_string(one_more) + " for one more checkpoint, the largest so far, + " +
+                    std::to_string(free_bytes) + " for the rest); free some, or move " +
+                    run.path().string() + " to a larger disk";
+  if (auto ok = probe_space(run.checkpoints(), needed, text); !ok) return ok;
+  if (auto ok = probe_writing(run.checkpoints()); !ok) return ok;
+  return probe_writing(run.path());
+}
+
+// The file that could not be written is of no interest to whoever wants to go on; the folder is.
+error cannot_resume(const run_directory& run, error why) {
+  if (why.code != error_code::refused) return why;
+  return error{error_code::refused,
+               "the run directory " + run.path().string() + " cannot be written (" + why.message +
+                   "); resuming needs write access: change its permissions or its mount, or copy "
+                   "it to where you may write",
+               std::move(why.context)};
 }
 
 // Takes back a folder that was made here, unless keep() is called.
@@ -170,7 +217,7 @@ result<run_directory> run_directory::create(const fs::path& runs, const std::str
     return fail_errno("making folder " + run.path_.string(), errno);
   }
   made_folder made{run.path_};
-  if (auto ok = probe(run.path_, free_bytes); !ok) return tl::unexpected(ok.error());
+  if (auto ok = probe_new(run.path_, free_bytes); !ok) return tl::unexpected(ok.error());
   auto lock = take_lock(run.path_);
   if (!lock) return tl::unexpected(lock.error());
   run.lock_ = std::move(*lock);
@@ -185,7 +232,7 @@ result<run_directory> run_directory::create(const fs::path& runs, const std::str
   return run;
 }
 
-result<run_directory> run_directory::open(const fs::path& directory) {
+result<run_directory> run_directory::open(const fs::path& directory, std::uint64_t free_bytes) {
   std::error_code error;
   run_directory run;
   run.path_ = fs::absolute(directory, error).lexically_normal();
@@ -196,9 +243,13 @@ result<run_directory> run_directory::open(const fs::path& directory) {
                 run.path_.string() + " is no run directory: it has no scenario.toml");
   }
   auto lock = take_lock(run.path_);
-  if (!lock) return tl::unexpected(lock.error());
+  if (!lock) return tl::unexpected(cannot_resume(run, std::move(lock.error())));
   run.lock_ = std::move(*lock);
-  if (auto ok = make_subfolders(run); !ok) return tl::unexpected(ok.error());
+  // What a crash left half-written may be what fills the disk.
+  remove_leftovers(run.checkpoints());
+  auto ok = make_subfolders(run);
+  if (ok) ok = probe_old(run, free_bytes);
+  if (!ok) return tl::unexpected(cannot_resume(run, std::move(ok.error())));
   return run;
 }
 

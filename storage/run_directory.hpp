@@ -9,6 +9,9 @@
 
 namespace ftrt::storage {
 
+// What a run that goes on writes besides checkpoints: catalog, events, logs, TensorBoard files.
+inline constexpr std::uint64_t default_free_bytes = std::uint64_t{16} << 20;
+
 // The folder of one run, `runs/<id>/`, private to its owner (0700) and held by one process at a
 // time (C15): a lock file with an OFD write lock, which the kernel drops when its holder dies, and
 // which names the holder for the error message. The lock belongs to the open file: a child that is
@@ -23,8 +26,12 @@ class run_directory {
                                                     const std::string& name,
                                                     const std::string& scenario_toml,
                                                     std::uint64_t free_bytes);
-  // Takes an existing one. busy: another living process holds it, named in the message.
-  [[nodiscard]] static result<run_directory> open(const std::filesystem::path& directory);
+  // Takes an existing one, to go on in it. Removes what a crash left of checkpoints, then probes
+  // write access, and space for one more checkpoint as large as the largest there is and
+  // `free_bytes` for the rest (C14). busy: another living process holds it, named in the message.
+  // refused: it cannot be written. no_space: with the arithmetic.
+  [[nodiscard]] static result<run_directory> open(const std::filesystem::path& directory,
+                                                  std::uint64_t free_bytes = default_free_bytes);
 
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

@@ -69,6 +69,67 @@ TEST(run_directory, C14_a_folder_that_cannot_be_written_is_found_at_the_start) {
   ::chmod(parent.path().c_str(), 0700);
 }
 
+TEST(run_directory, C14_resuming_on_a_full_disk_is_refused_with_the_arithmetic_and_can_be_retried) {
+  const temporary_directory runs;
+  const auto path = run_directory::create(runs.path(), "mnist", "", 0)->path();
+  const auto checkpoints = path / "checkpoints";
+  for (const auto* name : {"large", "small"}) fs::create_directory(checkpoints / name);
+  std::ofstream{checkpoints / "large" / "manifest.bin"} << std::string(100, 'x');
+  std::ofstream{checkpoints / "large" / "part"} << std::string(1000, 'x');
+  std::ofstream{checkpoints / "small" / "manifest.bin"} << std::string(200, 'x');
+  const auto full = run_directory::open(path, std::uint64_t{1} << 62);
+  ASSERT_FALSE(full.has_value());
+  EXPECT_EQ(full.error().code, error_code::no_space);
+  const std::vector<std::string> expected{
+      checkpoints.string() + " is on a disk with ",
+      "needs 4611686018427389004 (1100 for one more checkpoint, the largest so far, + "
+      "4611686018427387904 for the rest)"};
+  for (const auto& text : expected) {
+    EXPECT_NE(full.error().message.find(text), std::string::npos) << full.error().message;
+  }
+  EXPECT_FALSE(holder_of(path).has_value());
+  const auto retried = run_directory::open(path, 0);
+  EXPECT_TRUE(retried.has_value()) << retried.error().describe();
+  EXPECT_FALSE(fs::exists(path / "write-probe"));
+  EXPECT_FALSE(fs::exists(checkpoints / "write-probe"));
+}
+
+TEST(run_directory, C14_what_a_crash_left_half_written_is_removed_before_space_is_asked_for) {
+  const temporary_directory runs;
+  const auto path = run_directory::create(runs.path(), "mnist", "", 0)->path();
+  const auto half = path / "checkpoints" / "0001-000000000100";
+  fs::create_directory(half);
+  std::ofstream{half / "part-00000-of-00001.safetensors.tmp"} << "half";
+  EXPECT_FALSE(run_directory::open(path, std::uint64_t{1} << 62).has_value());
+  EXPECT_FALSE(fs::exists(half));
+}
+
+// Makes a run, takes the permissions of one of its folders away, and tries to resume it, as
+// somebody who may not write anywhere: root may. 0: refused, and the message names the run.
+int resume_without_access_to(const std::string& folder, fs::perms permissions) {
+  if (::geteuid() == 0 && ::setuid(65534) != 0) return 2;
+  const temporary_directory runs;
+  const auto path = run_directory::create(runs.path(), "mnist", "", 0)->path();
+  fs::permissions(path / folder, permissions);
+  const auto refused = run_directory::open(path);
+  fs::permissions(path / folder, fs::perms::owner_all);
+  if (refused.has_value() || refused.error().code != error_code::refused) return 1;
+  const auto& text = refused.error().message;
+  const bool named =
+      text.find("the run directory " + path.string() + " cannot be written") != std::string::npos;
+  return named ? 0 : 3;
+}
+
+TEST(run_directory, C14_resuming_a_read_only_run_is_refused_and_names_its_folder) {
+  const auto read_only = fs::perms::owner_read | fs::perms::owner_exec;
+  child_process whole{[&] { return resume_without_access_to("", read_only); }};
+  EXPECT_EQ(whole.wait(), 0);
+  child_process checkpoints{[&] { return resume_without_access_to("checkpoints", read_only); }};
+  EXPECT_EQ(checkpoints.wait(), 0);
+  child_process lock{[&] { return resume_without_access_to("lock", fs::perms::owner_read); }};
+  EXPECT_EQ(lock.wait(), 0);
+}
+
 TEST(run_directory, C15_a_second_process_fails_promptly_and_names_the_holder) {
   const temporary_directory runs;
   const auto path = run_directory::create(runs.path(), "mnist", "", 0)->path();
