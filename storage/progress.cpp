@@ -18,7 +18,8 @@ enum word : std::size_t {
   word_collective_sequence,
   word_progress_ns,
   word_applying,
-  word_appended = 8,  // records written so far; a cache line of its own
+  word_appended = 8,     // records written so far; a cache line of its own
+  word_waiting_ns = 16,  // and another one
 };
 
 constexpr std::size_t page_words = 512;
@@ -123,6 +124,10 @@ void progress_writer::set_collective_sequence(std::uint64_t sequence) {
   touch(base_);
 }
 
+void progress_writer::wait_on() {
+  store(base_, word_waiting_ns, monotonic_ns());
+}
+
 void progress_writer::begin_apply() {
   store(base_, word_applying, 1);
   touch(base_);
@@ -160,6 +165,7 @@ progress_view progress_reader::view() const {
   view.micro_batch = load(base_, word_micro_batch);
   view.collective_sequence = load(base_, word_collective_sequence);
   view.progress_ns = static_cast<std::int64_t>(load(base_, word_progress_ns));
+  view.waiting_ns = static_cast<std::int64_t>(load(base_, word_waiting_ns));
   const auto phase = load(base_, word_phase);
   if (phase <= static_cast<std::uint64_t>(train_phase::finished)) {
     view.phase = static_cast<train_phase>(phase);

@@ -35,6 +35,9 @@ struct progress_view {
   std::uint64_t collective_sequence = 0;
   std::int64_t progress_ns = 0;  // CLOCK_MONOTONIC of the last change of any field
   bool applying = false;         // state is between two iterations
+  // CLOCK_MONOTONIC of the last time that it looked for a peer in vain and went to sleep again.
+  // That is no progress, but it shows a training thread that lives and waits for somebody else.
+  std::int64_t waiting_ns = 0;
 };
 
 enum class record_kind : std::uint32_t { iteration = 1, evaluation = 2 };
@@ -75,6 +78,8 @@ class progress_writer {
   void begin_iteration(iteration_id iteration);
   void set_micro_batch(std::uint64_t micro_batch);
   void set_collective_sequence(std::uint64_t sequence);
+  // Still waiting for a peer; said again and again while it lasts.
+  void wait_on();
   // Between begin_apply and commit the state is torn; commit publishes `committed = iteration`.
   void begin_apply();
   void commit(iteration_id iteration);

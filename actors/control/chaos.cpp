@@ -35,21 +35,27 @@ struct chaos_state {
   }
 
   void cause(const chaos_entry& fault) {
-    if (fault.kind == chaos_kind::kill) {
-      for (const auto rank : fault.ranks) kill(rank_id{rank});
-    } else {
-      kill_actor(fault.actor);
+    switch (fault.kind) {
+      case chaos_kind::kill:
+        for (const auto rank : fault.ranks) kill(rank_id{rank});
+        break;
+      case chaos_kind::stop:
+        for (const auto rank : fault.ranks) stop(rank_id{rank});
+        break;
+      case chaos_kind::kill_actor:
+        kill_actor(fault.actor);
+        break;
     }
   }
 
-  void kill(rank_id rank) {
-    const auto subject = "trainer:" + std::to_string(rank.value());
-    if (context->host->injure(rank, "chaos")) {
-      context->record(event::kind::chaos, subject, "SIGKILL sent to its worker", rank);
-    } else {
-      context->record(event::kind::chaos, subject, "its worker is dead already: nothing to kill",
-                      rank);
-    }
+  void kill(rank_id rank) { tell(rank, context->host->injure(rank, "chaos"), "SIGKILL", "kill"); }
+  void stop(rank_id rank) { tell(rank, context->host->stop_worker(rank), "SIGSTOP", "stop"); }
+
+  void tell(rank_id rank, bool done, const std::string& signal, const std::string& verb) const {
+    context->record(
+        event::kind::chaos, "trainer:" + std::to_string(rank.value()),
+        done ? signal + " sent to its worker" : "its worker is dead already: nothing to " + verb,
+        rank);
   }
 
   void kill_actor(const std::string& name_of_actor) {

@@ -8,13 +8,6 @@
 #include <storage/progress.hpp>
 
 namespace ftrt::actors {
-namespace {
-
-// A checkpoint actor that was restarted has forgotten what is awaited.
-constexpr std::chrono::milliseconds ask_again{50};
-
-}  // namespace
-
 recovery::policy policy_of(const scenario& values, std::uint64_t total_iterations) {
   const auto& limits = values.supervision;
   recovery::policy policy;
@@ -140,32 +133,6 @@ void run_supervisor_state::continue_ledger() {
   reported = iteration_id{context->board->last_iteration()};
 }
 
-// The newest commit of the group, from the pages that workers share.
-void run_supervisor_state::look_at_progress() {
-  const auto& now = machine->current();
-  iteration_id newest;
-  for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
-    const auto worker = context->host->worker(rank_id{rank});
-    if (!worker || worker->dead) continue;
-    const auto view = storage::progress_reader{worker->progress}.view();
-    if (view.generation == now.generation) newest = std::max(newest, view.committed);
-  }
-  if (now.at == recovery::phase::training && newest > reported) {
-    reported = newest;
-    feed(recovery::progressed{now.generation, newest});
-  }
-  const auto time = host::monotonic_now();
-  if (awaited_checkpoint && time - asked_at >= ask_again) {
-    asked_at = time;
-    context->post<checkpoint_actor>(await_checkpoint{*awaited_checkpoint});
-  }
-  if (outcome) context->post<host_supervisor_actor>(run_ended{*outcome});
-  // A recovery is over with the first commit after it, so that one is looked for closely.
-  const bool recovering = !machine->current().unrecovered.empty();
-  self->delayed_send(
-      self, recovering ? std::chrono::milliseconds{1} : std::chrono::milliseconds{50}, tick{});
-}
-
 // ---- the actor ----------------------------------------------------------------------------------
 
 namespace {
@@ -200,6 +167,7 @@ run_supervisor_actor::behavior_type run_supervisor_behavior(
   state.self = self;
   state.context = context;
   state.machine.emplace(policy_of(context->values, context->host->program().total_iterations));
+  state.watch.emplace(watch_limits_of(context->values));
   self->set_down_handler(
       [self](caf::scheduled_actor*, caf::down_msg& message) { self->state.down(message); });
   begin(state, beginning);

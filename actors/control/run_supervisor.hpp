@@ -3,6 +3,7 @@
 #include <actors/control/actors.hpp>
 #include <actors/control/context.hpp>
 #include <actors/recovery/machine.hpp>
+#include <actors/recovery/progress_watch.hpp>
 
 namespace ftrt::actors {
 
@@ -18,5 +19,7 @@ using run_beginning = std::variant<recovery::begin, recovery::take_over>;
 
 // The limits of the recovery machine, as the scenario has them.
 [[nodiscard]] recovery::policy policy_of(const scenario& values, std::uint64_t total_iterations);
+// The same for the watch over progress.
+[[nodiscard]] recovery::watch_limits watch_limits_of(const scenario& values);
 
 }  // namespace ftrt::actors

@@ -3,6 +3,7 @@
 #include <actors/control/actors.hpp>
 #include <actors/control/context.hpp>
 #include <actors/recovery/machine.hpp>
+#include <actors/recovery/progress_watch.hpp>
 #include <caf/actor_addr.hpp>
 #include <caf/system_messages.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -10,15 +11,18 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace ftrt::actors {
 
 // The state of the run_supervisor: the recovery machine and the two translations around it. Used by
-// run_supervisor.cpp (inputs) and run_supervisor_actions.cpp (actions) only; lives with its actor.
+// run_supervisor.cpp (inputs), run_supervisor_watch.cpp (inputs
+// from the progress pages) and run_supervisor_actions.cpp (actions) only; lives with its actor.
 struct run_supervisor_state {
   run_supervisor_actor::pointer self = nullptr;
   const run_context* context = nullptr;
   std::optional<recovery::machine> machine;
+  std::optional<recovery::progress_watch> watch;
   std::map<caf::actor_addr, std::pair<rank_id, incarnation_id>> monitored;
   iteration_id reported;           // the last `progressed`
   std::set<generation_id> redone;  // generations whose last iteration was abandoned
@@ -38,7 +42,11 @@ struct run_supervisor_state {
   void lost(rank_id rank, incarnation_id incarnation);
   void hear(const worker_message& said);
   void settled(const checkpoint_settled& said);
+  // run_supervisor_watch.cpp: at every tick.
   void look_at_progress();
+  [[nodiscard]] std::vector<recovery::sighting> sight() const;
+  void report_commits(const std::vector<recovery::sighting>& seen);
+  void look_for_hangs(const std::vector<recovery::sighting>& seen);
 
   // Actions.
   void act(const recovery::spawn_worker& what);

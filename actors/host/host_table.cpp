@@ -174,13 +174,26 @@ bool host_table::kill_worker(rank_id rank, incarnation_id incarnation, const std
 
 bool host_table::injure(rank_id rank, const std::string& cause) {
   const std::lock_guard lock{mutex_};
-  const auto newest = newest_.find(rank);
-  if (newest == newest_.end()) return false;
-  const auto worker = find(rank, newest->second);
-  if (!worker || worker->dead || !worker->pidfd.valid()) return false;
+  const auto worker = find_living(rank);
+  if (!worker) return false;
   worker->fault_ns = monotonic_now().count();
   kill_locked(worker, cause);
   return true;
+}
+
+bool host_table::stop_worker(rank_id rank) {
+  const std::lock_guard lock{mutex_};
+  const auto worker = find_living(rank);
+  if (!worker) return false;
+  worker->fault_ns = monotonic_now().count();
+  send_signal(worker->pidfd.get(), SIGSTOP);
+  return true;
+}
+
+host_table::entry_ptr host_table::find_living(rank_id rank) const {
+  const auto newest = newest_.find(rank);
+  const auto worker = newest == newest_.end() ? nullptr : find(rank, newest->second);
+  return worker && !worker->dead && worker->pidfd.valid() ? worker : nullptr;
 }
 
 host_table::entry_ptr host_table::find(rank_id rank, incarnation_id incarnation) const {

@@ -70,6 +70,8 @@ class host_table {
   // The same for a rank's living incarnation, as a fault that ftrt causes on purpose now.
   // False: none lives.
   bool injure(rank_id rank, const std::string& cause);
+  // SIGSTOP for a rank's living incarnation, as a fault that ftrt causes on purpose now.
+  bool stop_worker(rank_id rank);
 
   // The newest incarnation of a rank; nullptr: never started.
   [[nodiscard]] std::shared_ptr<const worker_entry> worker(rank_id rank) const;
@@ -132,6 +134,7 @@ class host_table {
   [[nodiscard]] result<entry_ptr> make_entry(const fork_request& request,
                                              std::vector<unique_fd>& for_worker) const;
   [[nodiscard]] entry_ptr find(rank_id rank, incarnation_id incarnation) const;
+  [[nodiscard]] entry_ptr find_living(rank_id rank) const;
   void settle_death(const entry_ptr& worker, std::string cause);
   void kill_locked(const entry_ptr& worker, const std::string& cause);
   void watch_fd(int fd, std::uint64_t tag);

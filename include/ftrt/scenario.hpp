@@ -16,13 +16,13 @@ enum class amp_mode : std::uint8_t { off, bf16, fp16 };
 enum class optimizer_kind : std::uint8_t { sgd, adamw };
 enum class schedule_kind : std::uint8_t { constant, cosine, step };
 enum class last_window : std::uint8_t { keep, drop };
-enum class chaos_kind : std::uint8_t { kill, kill_actor };
+enum class chaos_kind : std::uint8_t { kill, stop, kill_actor };
 
 // One fault to cause. Exactly one of at_iteration, every_iterations, every, mtbf says when.
 struct chaos_entry {
   chaos_kind kind = chaos_kind::kill;
-  std::vector<std::uint32_t> ranks;  // kill: these ranks at once
-  bool all_ranks = false;            // kill: every rank at once
+  std::vector<std::uint32_t> ranks;  // kill, stop: these ranks at once
+  bool all_ranks = false;            // kill, stop: every rank at once
   std::string actor;                 // kill_actor: "trainer:1", "checkpoint", "metrics", ...
   std::optional<std::uint64_t> at_iteration;
   std::optional<std::uint64_t> every_iterations;
@@ -113,6 +113,14 @@ struct scenario {
     std::chrono::nanoseconds join_timeout = std::chrono::seconds{30};
     std::chrono::nanoseconds stop_timeout = std::chrono::seconds{30};
     std::chrono::nanoseconds grace_period = std::chrono::seconds{3};
+    bool hang_detection = true;
+    std::chrono::nanoseconds hang_floor = std::chrono::milliseconds{500};
+    double hang_factor = 20;
+    std::chrono::nanoseconds hang_timeout_first = std::chrono::minutes{1};
+    std::chrono::nanoseconds hang_timeout_join = std::chrono::seconds{10};
+    std::chrono::nanoseconds hang_timeout_load = std::chrono::minutes{1};
+    std::chrono::nanoseconds hang_timeout_evaluate = std::chrono::minutes{1};
+    std::chrono::nanoseconds hang_timeout_save = std::chrono::minutes{1};
     bool core_dumps = false;
   } supervision;
 

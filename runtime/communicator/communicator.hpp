@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <ftrt/error.hpp>
 #include <ftrt/types.hpp>
+#include <functional>
 #include <schemas/state_layout.hpp>
 #include <span>
 #include <vector>
@@ -72,6 +73,11 @@ class communicator {
 
   // Ranks whose threads were seen dead.
   [[nodiscard]] virtual std::vector<rank_id> lost_peers() const = 0;
+
+  // `beat` is called on the training thread each time that a call of this rank goes to sleep for
+  // want of a peer, many times a second while that lasts: a rank that waits shows that it lives. It
+  // must be cheap and outlive the last call. A communicator that cannot say so calls nobody.
+  virtual void on_wait(std::function<void()> beat) { static_cast<void>(beat); }
 
   virtual void abort() noexcept = 0;
 };

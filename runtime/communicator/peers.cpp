@@ -17,8 +17,9 @@ constexpr std::chrono::microseconds spin_time{40};
 constexpr std::chrono::microseconds yield_after{5};
 constexpr int looks_between_clock_reads = 64;
 // Nothing relies on it but a rank killed in the few instructions between locking its robust lock
-// and asking the kernel to wake the sleepers on it.
-constexpr std::chrono::milliseconds longest_sleep{100};
+// and asking the kernel to wake the sleepers on it. It is also the pulse of on_wait(), by which a
+// rank that waits is told from one that hangs, so it is short against the shortest such deadline.
+constexpr std::chrono::milliseconds longest_sleep{50};
 
 void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -111,6 +112,7 @@ peers::peers(peers&& other) noexcept
       timeout_(other.timeout_),
       may_spin_(other.may_spin_),
       seated_(std::exchange(other.seated_, false)),
+      beat_(std::move(other.beat_)),
       failure_(std::move(other.failure_)) {}
 
 peers::~peers() {
@@ -143,6 +145,7 @@ result<void> peers::await(std::uint32_t peer, const std::atomic<std::uint64_t>& 
                            std::to_string(timeout_.count() / 1000000) + " ms",
                        std::to_string(peer)});
     }
+    if (beat_) beat_();
     now = sleep_once(peer, counter, value, std::min(deadline, time + longest_sleep));
   }
   if (now == look::reached) return {};

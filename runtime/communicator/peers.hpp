@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <ftrt/error.hpp>
 #include <ftrt/types.hpp>
+#include <functional>
 #include <optional>
 #include <runtime/communicator/futex.hpp>
 #include <runtime/communicator/sync_block.hpp>
+#include <utility>
 #include <vector>
 
 namespace ftrt::shm {
@@ -43,6 +45,9 @@ class peers {
   [[nodiscard]] result<void> await(std::uint32_t peer, const std::atomic<std::uint64_t>& counter,
                                    std::uint64_t value);
 
+  // Called before each sleep of await(), on the thread that waits.
+  void on_wait(std::function<void()> beat) { beat_ = std::move(beat); }
+
   // Fails once the generation has ended; does not block. Asked at the start of each call.
   [[nodiscard]] result<void> check();
   [[nodiscard]] bool ended() const;
@@ -72,6 +77,7 @@ class peers {
   std::chrono::nanoseconds timeout_;
   bool may_spin_;
   bool seated_ = true;
+  std::function<void()> beat_;
   std::optional<error> failure_;  // what every call answers from now on
 };
 

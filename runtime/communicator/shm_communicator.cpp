@@ -29,6 +29,7 @@ class shm_communicator final : public communicator {
   std::uint64_t sequence() const override { return queue_.completed() + others_completed_; }
   std::vector<rank_id> lost_peers() const override { return peers_.lost(); }
   void abort() noexcept override { peers_.abort(); }
+  void on_wait(std::function<void()> beat) override { peers_.on_wait(std::move(beat)); }
 
   result<void> begin_all_reduce(const bucket_region& region, reduce_op op) override {
     return queue_.begin_all_reduce(region, op);

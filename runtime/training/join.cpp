@@ -67,6 +67,7 @@ result<protocol::joined> trainer::impl::join(const protocol::join& request,
   if (auto ok = take_role(request); !ok) return tl::unexpected(std::move(ok.error()));
 
   comm = std::move(next);
+  comm->on_wait([this] { progress.wait_on(); });
   rank = request.rank;
   world_size = request.world_size;
   // Sources stand still from here until the digests have been exchanged.

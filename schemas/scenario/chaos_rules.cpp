@@ -65,25 +65,31 @@ void has_a_kind(draft& of) {
   });
 }
 
-void kill_names_ranks(draft& of) {
+std::string_view name_of(chaos_kind kind) {
+  const auto index = static_cast<std::size_t>(kind);
+  return find_key(chaos_table, "kind")->choices[index];
+}
+
+void worker_faults_name_ranks(draft& of) {
   for_each_entry(of, [](const view& v) {
     if (!v.given("kind") || !v.sound("kind") || !v.sound("rank") || !v.sound("ranks")) return;
-    const bool kill = v.entry.kind == chaos_kind::kill;
+    const bool worker = v.entry.kind != chaos_kind::kill_actor;
+    const std::string kind{name_of(v.entry.kind)};
     const bool one = v.given("rank");
     const bool many = v.given("ranks");
-    if (kill && one && many) {
+    if (worker && one && many) {
       return v.refuse("ranks", {"either `rank` or `ranks`", "both", {}});
     }
-    if (kill && !one && !many) {
-      return v.refuse("rank", {"the rank to kill", "neither `rank` nor `ranks`",
+    if (worker && !one && !many) {
+      return v.refuse("rank", {"the rank to " + kind, "neither `rank` nor `ranks`",
                                "write rank = 1, ranks = [0, 1] or ranks = \"all\""});
     }
-    if (!kill && (one || many)) {
+    if (!worker && (one || many)) {
       v.refuse(one ? "rank" : "ranks", {"no rank with kind = \"kill_actor\"", "one",
                                         "the worker dies with kind = \"kill\""});
     }
-    if (kill && v.given("actor")) {
-      v.refuse("actor", {"no actor with kind = \"kill\"", quote(v.entry.actor),
+    if (worker && v.given("actor")) {
+      v.refuse("actor", {"no actor with kind = " + quote(kind), quote(v.entry.actor),
                          "actors die with kind = \"kill_actor\""});
     }
   });
@@ -163,8 +169,9 @@ constexpr std::array rows{
     rule{"Each entry has a `kind`.", has_a_kind},
     rule{"Each has exactly one of `at_iteration`, `every_iterations`, `every` and `mtbf`.",
          one_when},
-    rule{"`kill` has either `rank` or `ranks` and no `actor`; `kill_actor` has no rank.",
-         kill_names_ranks},
+    rule{
+        "`kill` and `stop` have either `rank` or `ranks` and no `actor`; `kill_actor` has no rank.",
+        worker_faults_name_ranks},
     rule{"Ranks are in the world, from 0 to `cluster.ranks` - 1, and each is named once.",
          ranks_are_in_the_world},
     rule{"`kill_actor` names an actor that exists; `N` of `\"trainer:N\"` is a rank.",

@@ -18,7 +18,7 @@ TEST(mnist, the_main_job_and_its_chaos_scenarios_end_with_the_same_weights) {
   const std::string digest = main_job.summary["weights_digest"];
   EXPECT_EQ(digest.size(), 32U);
 
-  for (const std::string name : {"kill_rank", "kill_all", "kill_actors"}) {
+  for (const std::string name : {"kill_rank", "stop_rank", "kill_all", "kill_actors"}) {
     const scratch_folder folder;
     const auto done = train(folder.path(), scenarios() / "chaos" / (name + ".toml"));
     ASSERT_EQ(done.exit_code, 0) << name << ": " << done.err;

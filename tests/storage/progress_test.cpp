@@ -57,6 +57,19 @@ TEST(progress, the_view_shows_what_the_training_thread_said_last) {
   EXPECT_GT(view.progress_ns, 0);
 }
 
+TEST(progress, C06_a_thread_that_waits_on_gives_a_sign_and_makes_no_progress) {
+  auto memory = fresh();
+  progress_writer writer{memory};
+  const progress_reader reader{memory};
+  EXPECT_EQ(reader.view().waiting_ns, 0);
+  writer.set_phase(train_phase::decision);
+  const auto before = reader.view();
+  writer.wait_on();
+  EXPECT_GE(reader.view().waiting_ns, before.progress_ns);
+  EXPECT_EQ(reader.view().progress_ns, before.progress_ns);
+  EXPECT_EQ(reader.view().phase, train_phase::decision);
+}
+
 TEST(progress, state_is_torn_from_begin_apply_to_commit) {
   auto memory = fresh();
   progress_writer writer{memory};

@@ -76,6 +76,27 @@ TEST(peer_loss, C01_without_futex_waitv_too) {
   shm::forbid_waitv(false);
 }
 
+TEST(peer_loss, C06_a_rank_that_waits_says_so_again_and_again_until_it_is_released) {
+  rank_world world{2, 4096};
+  shared_object<std::atomic<std::uint32_t>> beats;
+  signal_pipe joined;
+  signal_pipe release;
+  forked_ranks ranks{2, [&](std::uint32_t rank) -> std::string {
+                       auto comm = world.join(rank);
+                       if (rank == 0) comm->on_wait([&] { ++*beats; });
+                       if (rank == 1 && !release.wait()) return "never released";
+                       joined.raise();
+                       return comm->barrier() ? "" : "the barrier failed";
+                     }};
+  ASSERT_TRUE(joined.wait());
+  const auto until = std::chrono::steady_clock::now() + 10s;
+  while (*beats < 5 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_GE(*beats, 5U) << "fewer beats than that in ten seconds";
+  release.raise();
+  EXPECT_EQ(ranks.wait(0).code, 0);
+  EXPECT_EQ(ranks.wait(1).code, 0);
+}
+
 TEST(peer_loss, is_seen_while_waiting_for_another_rank) {
   rank_world world{3, 4096};
   signal_pipe joined;

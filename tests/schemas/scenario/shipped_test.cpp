@@ -43,7 +43,7 @@ TEST(shipped_scenarios, mnist_trains_as_the_readme_says) {
 TEST(shipped_scenarios, the_faulty_ones_train_exactly_as_mnist_does) {
   const auto plain = training_of(load_well("mnist.toml"));
   EXPECT_GT(plain.size(), 50u);
-  for (const auto* name : {"kill_rank.toml", "kill_all.toml", "kill_actors.toml"}) {
+  for (const auto* name : {"kill_rank.toml", "kill_all.toml", "kill_actors.toml", "stop_rank.toml"}) {
     const auto faulty = load_well("chaos/" + std::string{name});
     EXPECT_EQ(training_of(faulty), plain) << name;
     EXPECT_GE(faulty.values.chaos.size(), 3u) << name;
@@ -54,6 +54,15 @@ TEST(shipped_scenarios, kill_rank_kills_each_rank) {
   std::set<std::uint32_t> ranks;
   for (const auto& entry : load_well("chaos/kill_rank.toml").values.chaos) {
     EXPECT_EQ(entry.kind, chaos_kind::kill);
+    ranks.insert(entry.ranks.begin(), entry.ranks.end());
+  }
+  EXPECT_THAT(ranks, testing::ElementsAre(0, 1));
+}
+
+TEST(shipped_scenarios, stop_rank_stops_each_rank) {
+  std::set<std::uint32_t> ranks;
+  for (const auto& entry : load_well("chaos/stop_rank.toml").values.chaos) {
+    EXPECT_EQ(entry.kind, chaos_kind::stop);
     ranks.insert(entry.ranks.begin(), entry.ranks.end());
   }
   EXPECT_THAT(ranks, testing::ElementsAre(0, 1));

@@ -1,0 +1,85 @@
+// What the progress pages say, turned into inputs of the recovery machine: commits, and hangs.
+
+#include <actors/control/run_supervisor.hpp>
+#include <actors/control/run_supervisor_state.hpp>
+#include <actors/host/clock.hpp>
+#include <storage/progress.hpp>
+
+namespace ftrt::actors {
+namespace {
+
+constexpr std::chrono::milliseconds look_interval{20};
+// A recovery is over with the first commit after it, so that one is looked for closely.
+constexpr std::chrono::milliseconds close_interval{1};
+// A checkpoint actor that was restarted has forgotten what is awaited.
+constexpr std::chrono::milliseconds ask_again{50};
+
+}  // namespace
+
+recovery::watch_limits watch_limits_of(const scenario& values) {
+  const auto& supervision = values.supervision;
+  recovery::watch_limits limits;
+  limits.enabled = supervision.hang_detection;
+  limits.floor = supervision.hang_floor;
+  limits.factor = supervision.hang_factor;
+  limits.first = supervision.hang_timeout_first;
+  limits.join = supervision.hang_timeout_join;
+  limits.load = supervision.hang_timeout_load;
+  limits.evaluate = supervision.hang_timeout_evaluate;
+  limits.save = supervision.hang_timeout_save;
+  limits.interval = look_interval;
+  return limits;
+}
+
+void run_supervisor_state::look_at_progress() {
+  const auto seen = sight();
+  report_commits(seen);
+  look_for_hangs(seen);
+  const auto time = host::monotonic_now();
+  if (awaited_checkpoint && time - asked_at >= ask_again) {
+    asked_at = time;
+    context->post<checkpoint_actor>(await_checkpoint{*awaited_checkpoint});
+  }
+  if (outcome) context->post<host_supervisor_actor>(run_ended{*outcome});
+  const bool recovering = !machine->current().unrecovered.empty();
+  self->delayed_send(self, recovering ? close_interval : look_interval, tick{});
+}
+
+std::vector<recovery::sighting> run_supervisor_state::sight() const {
+  std::vector<recovery::sighting> seen(context->values.cluster.ranks);
+  for (std::uint32_t rank = 0; rank < seen.size(); ++rank) {
+    const auto worker = context->host->worker(rank_id{rank});
+    if (!worker || worker->dead) continue;
+    seen[rank] = {true, storage::progress_reader{worker->progress}.view()};
+  }
+  return seen;
+}
+
+// The newest commit of the group.
+void run_supervisor_state::report_commits(const std::vector<recovery::sighting>& seen) {
+  const auto& now = machine->current();
+  iteration_id newest;
+  for (const auto& each : seen) {
+    if (each.alive && each.page.generation == now.generation) {
+      newest = std::max(newest, each.page.committed);
+    }
+  }
+  if (now.at != recovery::phase::training || newest <= reported) return;
+  reported = newest;
+  feed(recovery::progressed{now.generation, newest});
+}
+
+// Who hangs is killed; that it died is what the machine hears of it.
+void run_supervisor_state::look_for_hangs(const std::vector<recovery::sighting>& seen) {
+  const auto& now = machine->current();
+  const auto found = watch->look(host::monotonic_now(), now, seen);
+  for (const auto& culprit : found.culprits) {
+    context->host->kill_worker(culprit.rank, now.ranks[culprit.rank.value()].incarnation,
+                               culprit.reason);
+  }
+  if (!found.stuck) return;
+  context->record(event::kind::warning, "run", *found.stuck + ": the communicator is made anew");
+  feed(recovery::peers_reported_lost{now.generation, {}});
+}
+
+}  // namespace ftrt::actors

@@ -1,0 +1,223 @@
+#include <actors/recovery/progress_watch.hpp>
+
+#include <actors/recovery/engine.hpp>
+#include <algorithm>
+#include <ftrt/error.hpp>
+#include <limits>
+#include <tuple>
+
+namespace ftrt::recovery {
+namespace {
+
+using storage::train_phase;
+
+// The first iteration of a generation touches memory for the first time.
+constexpr int first_iteration_factor = 2;
+// Where one rank is late, others that are as silent for this share of their limits are taken to
+// have been hit by the same.
+constexpr double accomplice_share = 0.75;
+// A group that waits for nobody gets longer than one rank: making the communicator anew is a guess.
+constexpr int stuck_factor = 2;
+
+bool rests(const member& m) {
+  return m.stands == standing::joined || m.stands == standing::finished;
+}
+
+// Nothing is expected from a rank that has done all that was asked of it.
+bool is_done(const member& m, const sighting& s, const state& group) {
+  const bool here = s.page.generation == group.generation;
+  return rests(m) || (here && s.page.phase == train_phase::finished);
+}
+
+bool in_collective(const sighting& s) {
+  return s.page.phase == train_phase::all_reduce || s.page.phase == train_phase::decision;
+}
+
+// The machine waits for deaths, parks or hellos outside these, each with its own deadline; and a
+// rank whose program failed has stopped by itself, which its peers get time to confirm.
+bool is_watched(const state& group, std::span<const sighting> seen) {
+  if (group.at != phase::joining && group.at != phase::training) return false;
+  for (std::size_t r = 0; r < seen.size(); ++r) {
+    const member& m = group.ranks[r];
+    if (!is_member(m) || m.program_error || !seen[r].alive) return false;
+  }
+  return true;
+}
+
+std::int64_t to_ms(std::chrono::nanoseconds time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+std::string where(const sighting& s, const state& group) {
+  const auto& page = s.page;
+  if (page.generation != group.generation)
+    return cat("before it joined generation ", group.generation);
+  if (page.phase == train_phase::evaluating || page.phase == train_phase::snapshot)
+    return cat(to_string(page.phase), " after iteration ", page.committed);
+  if (page.phase < train_phase::compute) return cat("in phase ", to_string(page.phase));
+  return cat("in ", to_string(page.phase), " of iteration ", page.iteration);
+}
+
+}  // namespace
+
+findings progress_watch::look(time_point now, const state& group, std::span<const sighting> seen) {
+  pass_time(now);
+  if (!limits_.enabled || seen.size() != group.ranks.size() || !is_watched(group, seen)) {
+    period_ = {};
+    return {};
+  }
+  const period current{group.at, group.generation};
+  if (current != period_) begin_period(current, seen);
+  note(seen);
+  learn(group, seen);
+
+  findings found;
+  for (const rank_id rank : blame(group, seen)) accuse(found, rank, group, seen, "");
+  if (found.culprits.empty() && all_wait(group, seen)) escalate(found, group, seen);
+  // Whoever is not gone by the next time gets as long again.
+  if (!found.culprits.empty() || found.stuck) period_ = {};
+  return found;
+}
+
+std::chrono::nanoseconds progress_watch::step_limit() const {
+  const auto step = steps_.high();
+  if (!step) return limits_.first;
+  const double wanted = limits_.factor * static_cast<double>(step->count());
+  constexpr double most = static_cast<double>(std::numeric_limits<std::int64_t>::max() / 16);
+  const std::chrono::nanoseconds tuned{static_cast<std::int64_t>(std::min(wanted, most))};
+  return std::max(limits_.floor, tuned) * (committed_here_ ? 1 : first_iteration_factor);
+}
+
+// Between two looks no more time passes than would if control were on time: what it missed, it
+// cannot hold against anybody.
+void progress_watch::pass_time(time_point now) {
+  if (last_look_) watched_ += std::clamp(now - *last_look_, time_point{0}, 2 * limits_.interval);
+  last_look_ = now;
+}
+
+void progress_watch::begin_period(const period& next, std::span<const sighting> seen) {
+  if (next.generation != period_.generation) committed_here_ = false;
+  period_ = next;
+  committed_.reset();
+  tracks_.assign(seen.size(), {});
+  for (std::size_t r = 0; r < seen.size(); ++r)
+    tracks_[r] = {seen[r].page.progress_ns, seen[r].page.waiting_ns, watched_, watched_};
+}
+
+void progress_watch::note(std::span<const sighting> seen) {
+  for (std::size_t r = 0; r < seen.size(); ++r) {
+    track& t = tracks_[r];
+    const auto& page = seen[r].page;
+    if (page.progress_ns != t.progress_ns) t.progressed = t.gave_sign = watched_;
+    if (page.waiting_ns != t.waiting_ns) t.gave_sign = watched_;
+    t.progress_ns = page.progress_ns;
+    t.waiting_ns = page.waiting_ns;
+  }
+}
+
+// How long iterations take, from the commits that are seen to pass.
+void progress_watch::learn(const state& group, std::span<const sighting> seen) {
+  if (group.at != phase::training) return;
+  iteration_id newest;
+  for (const sighting& s : seen)
+    if (s.page.generation == group.generation) newest = std::max(newest, s.page.committed);
+  if (committed_ && newest > *committed_) {
+    steps_.add(newest.value() - committed_->value(), watched_ - committed_at_);
+    committed_here_ = true;
+  }
+  if (committed_ && newest <= *committed_) return;
+  committed_ = newest;
+  committed_at_ = watched_;
+}
+
+bool progress_watch::waits_are_told(std::span<const sighting> seen) const {
+  return std::ranges::any_of(seen, [](const sighting& s) { return s.page.waiting_ns != 0; });
+}
+
+std::chrono::nanoseconds progress_watch::limit_of(const member& m, const sighting& s) const {
+  if (period_.at == phase::joining)
+    return m.role == protocol::state_role::load_checkpoint ? limits_.load : limits_.join;
+  if (s.page.phase == train_phase::evaluating) return limits_.evaluate;
+  if (s.page.phase == train_phase::snapshot) return limits_.save;
+  return step_limit();
+}
+
+// Those that give no sign beyond their limit; and with them those that have been silent for nearly
+// as long, since what stops one may have stopped several.
+std::vector<rank_id> progress_watch::blame(const state& group,
+                                           std::span<const sighting> seen) const {
+  const auto silent_for = [&](double share) {
+    std::vector<rank_id> silent;
+    for (std::uint32_t r = 0; r < seen.size(); ++r) {
+      if (is_done(group.ranks[r], seen[r], group)) continue;
+      const auto limit = static_cast<double>(limit_of(group.ranks[r], seen[r]).count());
+      const auto silence = static_cast<double>((watched_ - tracks_[r].gave_sign).count());
+      if (silence > share * limit) silent.emplace_back(r);
+    }
+    return silent;
+  };
+  if (silent_for(1).empty()) return {};
+  const auto silent = silent_for(accomplice_share);
+  return waits_are_told(seen) ? silent : behind(silent, group, seen);
+}
+
+// Of those that are silent where nobody says that it waits: whoever is not in a collective, else
+// whoever has come less far than another. Nobody where all have come equally far.
+std::vector<rank_id> progress_watch::behind(const std::vector<rank_id>& silent, const state& group,
+                                            std::span<const sighting> seen) const {
+  std::vector<rank_id> found;
+  for (const rank_id rank : silent)
+    if (!in_collective(seen[rank.value()])) found.push_back(rank);
+  if (!found.empty() || group.at != phase::training) return found;
+  const auto reached = [&](std::size_t r) {
+    return std::tuple{seen[r].page.iteration, seen[r].page.collective_sequence};
+  };
+  auto furthest = reached(0);
+  for (std::size_t r = 1; r < seen.size(); ++r) furthest = std::max(furthest, reached(r));
+  for (const rank_id rank : silent)
+    if (reached(rank.value()) < furthest) found.push_back(rank);
+  return found;
+}
+
+// Everybody lives (or is done), and yet nobody has got on for longer than anyone may take.
+bool progress_watch::all_wait(const state& group, std::span<const sighting> seen) const {
+  bool anybody = false;
+  for (std::uint32_t r = 0; r < seen.size(); ++r) {
+    if (is_done(group.ranks[r], seen[r], group)) continue;
+    anybody = true;
+    if (watched_ - tracks_[r].progressed <= stuck_factor * limit_of(group.ranks[r], seen[r]))
+      return false;
+  }
+  return anybody;
+}
+
+// A hang without a culprit: the communicator is made anew, once. If that does not help, whoever has
+// been without progress for longest is taken for the cause, and then all are.
+void progress_watch::escalate(findings& found, const state& group, std::span<const sighting> seen) {
+  const iteration_id here = std::max(group.highest, committed_.value_or(iteration_id{}));
+  stuck_ = here == stuck_at_ ? stuck_ + 1 : 1;
+  stuck_at_ = here;
+  if (stuck_ == 1) {
+    found.stuck =
+        cat("all ranks wait for each other after iteration ", here, " and none is missing");
+    return;
+  }
+  const std::string how = cat("; all ranks waited, for the ", stuck_, ". time at iteration ", here);
+  std::uint32_t oldest = 0;
+  for (std::uint32_t r = 1; r < seen.size(); ++r)
+    if (tracks_[r].progressed < tracks_[oldest].progressed) oldest = r;
+  for (std::uint32_t r = 0; r < seen.size(); ++r)
+    if (stuck_ > 2 || r == oldest) accuse(found, rank_id{r}, group, seen, how);
+}
+
+void progress_watch::accuse(findings& found, rank_id rank, const state& group,
+                            std::span<const sighting> seen, const std::string& how) const {
+  const sighting& s = seen[rank.value()];
+  const track& t = tracks_[rank.value()];
+  const auto limit = limit_of(group.ranks[rank.value()], s);
+  found.culprits.push_back(
+      {rank, cat("made no progress for ", to_ms(watched_ - t.progressed), " ms ", where(s, group),
+                 " (limit ", to_ms(limit), " ms)", how)});
+}
+
+}  // namespace ftrt::recovery

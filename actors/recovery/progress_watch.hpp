@@ -1,0 +1,113 @@
+#pragma once
+
+#include <actors/recovery/machine.hpp>
+#include <actors/recovery/step_times.hpp>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <storage/progress.hpp>
+#include <string>
+#include <vector>
+
+namespace ftrt::recovery {
+
+// The [supervision] of a scenario that is about hangs.
+struct watch_limits {
+  bool enabled = true;
+  // A step may take `factor` times what the run's own steps take of late, at least `floor`.
+  std::chrono::nanoseconds floor = std::chrono::milliseconds{500};
+  double factor = 20;
+  // The same before the run's own steps are known, and in phases that have a bound of their own.
+  std::chrono::nanoseconds first = std::chrono::minutes{1};
+  std::chrono::nanoseconds join = std::chrono::seconds{10};
+  std::chrono::nanoseconds load = std::chrono::minutes{1};
+  std::chrono::nanoseconds evaluate = std::chrono::minutes{1};
+  std::chrono::nanoseconds save = std::chrono::minutes{1};
+  // What passes between two looks where control is on time.
+  std::chrono::nanoseconds interval = std::chrono::milliseconds{20};
+};
+
+// What is known of one rank at a look; `page` may be anything, a worker wrote it.
+struct sighting {
+  bool alive = false;
+  storage::progress_view page;
+};
+
+// What a look comes to. All empty: nobody hangs.
+struct findings {
+  struct culprit {
+    rank_id rank;
+    std::string reason;  // "made no progress for 520 ms in compute of iteration 77 (limit 500 ms)"
+  };
+  std::vector<culprit> culprits;     // to be killed
+  std::optional<std::string> stuck;  // nobody is to blame: the communicator is to be made anew
+};
+
+// Finds ranks that hang. Pure: no CAF, no clock, no descriptor; it is shown the progress pages at
+// each tick of control and remembers when it saw them change last. Lives with its supervisor.
+//
+// - What counts is progress of the training thread, as seen by control's own monotonic clock; what
+//   a page says the time is counts for nothing.
+// - A rank that waits for its peers is told from one that hangs by its word that it still waits,
+//   which its training thread repeats while it does. Where a communicator cannot say so, those who
+//   wait in a collective are spared as long as there is anybody else to blame.
+// - Time in which control itself did not look (it was stopped, the machine slept or was
+//   overloaded) is nobody's fault and does not count.
+// - It rests while membership changes: all waits of the machine have deadlines of their own.
+//
+//   progress_watch watch{limits};
+//   for (const auto& c : watch.look(now, machine.current(), sightings).culprits) kill(c.rank);
+class progress_watch {
+ public:
+  explicit progress_watch(watch_limits limits) : limits_(limits) {}
+
+  // `seen` has one entry for each rank. `now` is monotonic and does not run backwards.
+  [[nodiscard]] findings look(time_point now, const state& group, std::span<const sighting> seen);
+
+  // How long a step may take at present.
+  [[nodiscard]] std::chrono::nanoseconds step_limit() const;
+
+ private:
+  // When, in watched time, a rank's page was last seen to change.
+  struct track {
+    std::int64_t progress_ns = 0;
+    std::int64_t waiting_ns = 0;
+    time_point progressed{};
+    time_point gave_sign{};  // progress, or word that it waits
+  };
+  struct period {  // one stretch of joining or training of one generation
+    phase at = phase::idle;
+    generation_id generation;
+    friend bool operator==(const period&, const period&) = default;
+  };
+
+  void pass_time(time_point now);
+  void begin_period(const period& next, std::span<const sighting> seen);
+  void note(std::span<const sighting> seen);
+  void learn(const state& group, std::span<const sighting> seen);
+  [[nodiscard]] bool waits_are_told(std::span<const sighting> seen) const;
+  [[nodiscard]] std::chrono::nanoseconds limit_of(const member& m, const sighting& s) const;
+  [[nodiscard]] std::vector<rank_id> blame(const state& group,
+                                           std::span<const sighting> seen) const;
+  [[nodiscard]] std::vector<rank_id> behind(const std::vector<rank_id>& silent, const state& group,
+                                            std::span<const sighting> seen) const;
+  [[nodiscard]] bool all_wait(const state& group, std::span<const sighting> seen) const;
+  void escalate(findings& found, const state& group, std::span<const sighting> seen);
+  void accuse(findings& found, rank_id rank, const state& group, std::span<const sighting> seen,
+              const std::string& how) const;
+
+  watch_limits limits_;
+  step_times steps_;
+  std::optional<time_point> last_look_;
+  time_point watched_{};  // time that passed while control looked
+  period period_;
+  std::vector<track> tracks_;
+  std::optional<iteration_id> committed_;  // newest of this period, and since when
+  time_point committed_at_{};
+  bool committed_here_ = false;  // this generation has committed an iteration
+  iteration_id stuck_at_;        // newest commit when nobody was to blame
+  std::uint32_t stuck_ = 0;      // ... and how often that was so
+};
+
+}  // namespace ftrt::recovery
