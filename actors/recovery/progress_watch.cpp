@@ -16,6 +16,9 @@ constexpr int first_iteration_factor = 2;
 // Where one rank is late, others that are as silent for this share of their limits are taken to
 // have been hit by the same.
 constexpr double accomplice_share = 0.75;
+// What holds all ranks up at once is most likely outside them, and to give all of them up costs the
+// state that none but they have: that takes longer.
+constexpr double everybody_factor = 4;
 // A group that waits for nobody gets longer than one rank: making the communicator anew is a guess.
 constexpr int stuck_factor = 2;
 
@@ -142,23 +145,31 @@ std::chrono::nanoseconds progress_watch::limit_of(const member& m, const sightin
   return step_limit();
 }
 
+std::vector<rank_id> progress_watch::silent_for(double share, const state& group,
+                                                std::span<const sighting> seen) const {
+  std::vector<rank_id> silent;
+  for (std::uint32_t r = 0; r < seen.size(); ++r) {
+    if (is_done(group.ranks[r], seen[r], group)) continue;
+    const auto limit = static_cast<double>(limit_of(group.ranks[r], seen[r]).count());
+    const auto silence = static_cast<double>((watched_ - tracks_[r].gave_sign).count());
+    if (silence > share * limit) silent.emplace_back(r);
+  }
+  return silent;
+}
+
 // Those that give no sign beyond their limit; and with them those that have been silent for nearly
 // as long, since what stops one may have stopped several.
 std::vector<rank_id> progress_watch::blame(const state& group,
                                            std::span<const sighting> seen) const {
-  const auto silent_for = [&](double share) {
-    std::vector<rank_id> silent;
-    for (std::uint32_t r = 0; r < seen.size(); ++r) {
-      if (is_done(group.ranks[r], seen[r], group)) continue;
-      const auto limit = static_cast<double>(limit_of(group.ranks[r], seen[r]).count());
-      const auto silence = static_cast<double>((watched_ - tracks_[r].gave_sign).count());
-      if (silence > share * limit) silent.emplace_back(r);
-    }
-    return silent;
-  };
-  if (silent_for(1).empty()) return {};
-  const auto silent = silent_for(accomplice_share);
-  return waits_are_told(seen) ? silent : behind(silent, group, seen);
+  if (silent_for(1, group, seen).empty()) return {};
+  auto named = silent_for(accomplice_share, group, seen);
+  if (!waits_are_told(seen)) named = behind(named, group, seen);
+  std::size_t at_work = 0;
+  for (std::size_t r = 0; r < seen.size(); ++r)
+    if (!is_done(group.ranks[r], seen[r], group)) ++at_work;
+  const bool everybody = named.size() > 1 && named.size() == at_work;
+  if (everybody && silent_for(everybody_factor, group, seen).size() < at_work) return {};
+  return named;
 }
 
 // Of those that are silent where nobody says that it waits: whoever is not in a collective, else
@@ -179,8 +190,9 @@ std::vector<rank_id> progress_watch::behind(const std::vector<rank_id>& silent, 
   return found;
 }
 
-// Everybody lives (or is done), and yet nobody has got on for longer than anyone may take.
+// Everybody lives and waits (or is done), and nobody has got on for longer than anyone may take.
 bool progress_watch::all_wait(const state& group, std::span<const sighting> seen) const {
+  if (waits_are_told(seen) && !silent_for(1, group, seen).empty()) return false;
   bool anybody = false;
   for (std::uint32_t r = 0; r < seen.size(); ++r) {
     if (is_done(group.ranks[r], seen[r], group)) continue;

@@ -88,6 +88,9 @@ class progress_watch {
   void learn(const state& group, std::span<const sighting> seen);
   [[nodiscard]] bool waits_are_told(std::span<const sighting> seen) const;
   [[nodiscard]] std::chrono::nanoseconds limit_of(const member& m, const sighting& s) const;
+  // Ranks with something to do that have given no sign for this share of their limits.
+  [[nodiscard]] std::vector<rank_id> silent_for(double share, const state& group,
+                                                std::span<const sighting> seen) const;
   [[nodiscard]] std::vector<rank_id> blame(const state& group,
                                            std::span<const sighting> seen) const;
   [[nodiscard]] std::vector<rank_id> behind(const std::vector<rank_id>& silent, const state& group,

@@ -170,8 +170,7 @@ TEST_F(hangs, C05_a_stop_that_is_asked_for_while_a_rank_hangs_ends_with_a_checkp
   EXPECT_EQ(done.summary["checkpoints"]["last_iteration"], done.summary["iterations"]);
 }
 
-// ---- what only looks like a hang
-// -----------------------------------------------------------------
+// ---- what only looks like a hang ----------------------------------------------------------------
 
 TEST_F(hangs, C06_a_control_process_that_is_stopped_for_a_while_restarts_nobody) {
   begin_long_run();
