@@ -15,7 +15,8 @@ using trainer_broker = trainer_actor::extend<caf::reacts_to<caf::io::new_data_ms
                                              caf::reacts_to<caf::io::connection_closed_msg>>;
 
 constexpr std::size_t read_at_most = 64u << 10;
-constexpr std::chrono::milliseconds look_again{20};
+// How long a worker may live on without its socket: it is most likely dying.
+constexpr std::chrono::milliseconds look_again{250};
 
 struct trainer_state {
   trainer_broker::broker_base* self = nullptr;

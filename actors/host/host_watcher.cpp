@@ -19,7 +19,7 @@ namespace {
 
 // A pidfd fires when a process dies; only the zygote, which reaps it, knows how. It tells at once,
 // so this is how long a death may stay without its cause.
-constexpr std::chrono::milliseconds wait_for_cause{20};
+constexpr std::chrono::milliseconds wait_for_cause{250};
 // Zygotes in a row that may die within a short life.
 constexpr std::chrono::seconds zygote_good_for{10};
 constexpr std::uint32_t max_zygote_losses = 3;
@@ -180,9 +180,8 @@ void host_table::on_pidfd(const entry_ptr& worker) {
   const std::lock_guard lock{mutex_};
   if (worker->dead) return;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
-  if (worker->doomed) {
-    settle_death(worker, describe_wait_status(SIGKILL));  // it is ours
-  } else if (zygote_ready_) {
+  // Also of one that we killed: it may have died of something else the moment before.
+  if (zygote_ready_) {
     late_deaths_.push_back({worker, monotonic_now() + wait_for_cause});
   } else {
     settle_death(worker, "died (how is unknown: nobody was left to reap it)");
