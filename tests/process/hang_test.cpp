@@ -28,9 +28,15 @@ class hangs : public ::testing::Test {
     return done.summary.value("weights_digest", "none");
   }
 
+  // The default, which other tests raise.
+  const std::string as_shipped_ = "supervision.hang_floor=\"500ms\"";
+
   // The small run, or a variation of it, up to its first checkpoint.
   void begin(std::vector<std::string> sets = {}) {
     const auto scenario = small_scenario(folder_.path());
+    sets.push_back(as_shipped_);
+    // The first checkpoint may come before the run's own pace is known.
+    sets.push_back("supervision.hang_timeout_first=\"3s\"");
     process_ = std::make_unique<ftrt_process>(
         folder_.path(), training_arguments(folder_.path(), scenario, std::move(sets)));
     ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << err();
@@ -138,7 +144,7 @@ TEST_F(hangs, C06_workers_that_chaos_stops_again_and_again_leave_the_weights_alo
   const auto scenario = small_scenario(folder_.path(),
                                        "[[chaos]]\nkind = \"stop\"\nrank = 0\nevery = 350\n"
                                        "[[chaos]]\nkind = \"stop\"\nrank = 1\nevery = 500\n");
-  const auto done = train(folder_.path(), scenario);
+  const auto done = train(folder_.path(), scenario, {as_shipped_});
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_GE(done.summary["recoveries"].size(), 4U) << done.summary.dump(2);
   for (const auto& recovery : done.summary["recoveries"]) expect_a_hang(recovery);

@@ -20,7 +20,9 @@ TEST(mnist, the_main_job_and_its_chaos_scenarios_end_with_the_same_weights) {
 
   for (const std::string name : {"kill_rank", "stop_rank", "kill_all", "kill_actors"}) {
     const scratch_folder folder;
-    const auto done = train(folder.path(), scenarios() / "chaos" / (name + ".toml"));
+    std::vector<std::string> sets;
+    if (name == "stop_rank") sets.push_back("supervision.hang_floor=\"500ms\"");
+    const auto done = train(folder.path(), scenarios() / "chaos" / (name + ".toml"), sets);
     ASSERT_EQ(done.exit_code, 0) << name << ": " << done.err;
     EXPECT_EQ(done.summary["weights_digest"], digest) << name;
     if (name == "kill_actors") {
