@@ -12,6 +12,14 @@
 
 namespace ftrt::test {
 
+// How many times as long an iteration takes here, about: deadlines grow by it, and faults by the
+// clock come as much more rarely.
+#ifdef FTRT_SANITIZED
+constexpr int slowness = 5;
+#else
+constexpr int slowness = 1;
+#endif
+
 // A folder of one test, removed at its end. A sanitizer's report in what was printed there fails
 // the test.
 class scratch_folder {
@@ -40,7 +48,7 @@ class ftrt_process {
   [[nodiscard]] pid_t pid() const { return pid_; }
   void signal(int number) const;
   // Exit code, or 128 + signal. Fails the test and kills after `deadline`.
-  int wait(std::chrono::seconds deadline = std::chrono::seconds{120});
+  int wait(std::chrono::seconds deadline = std::chrono::seconds{120 * slowness});
   [[nodiscard]] std::string out() const { return read_file(folder_ / "out.txt"); }
   [[nodiscard]] std::string err() const { return read_file(folder_ / "err.txt"); }
 

@@ -11,14 +11,7 @@
 namespace ftrt::test {
 namespace {
 
-// Sanitized code takes about 5 times as long for an iteration, so faults by the clock come as much
-// more rarely: as many fall into a run.
-#ifdef FTRT_SANITIZED
-constexpr int slowness = 5;
-#else
-constexpr int slowness = 1;
-#endif
-
+// Faults by the clock come as much more rarely as iterations are slow: as many fall into a run.
 std::string mean_time_ms(int at_full_speed) {
   return "mtbf = \"" + std::to_string(at_full_speed * slowness) + "ms\"\n";
 }
@@ -43,7 +36,7 @@ class small_run : public ::testing::Test {
 
   // For tests that act from outside: long enough that the run is still at it, however busy the
   // machine is.
-  const std::vector<std::string> long_run_{"train.epochs=120"};
+  const std::vector<std::string> long_run_{"train.epochs=" + std::to_string(120 / slowness)};
   scratch_folder folder_;
 };
 
