@@ -167,7 +167,8 @@ run_supervisor_actor::behavior_type run_supervisor_behavior(
   state.self = self;
   state.context = context;
   state.machine.emplace(policy_of(context->values, context->host->program().total_iterations));
-  state.watch.emplace(watch_limits_of(context->values));
+  state.watch.emplace(
+      watch_limits_of(context->values, context->host->program().layout.arena_bytes));
   self->set_down_handler(
       [self](caf::scheduled_actor*, caf::down_msg& message) { self->state.down(message); });
   begin(state, beginning);

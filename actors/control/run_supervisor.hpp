@@ -19,7 +19,8 @@ using run_beginning = std::variant<recovery::begin, recovery::take_over>;
 
 // The limits of the recovery machine, as the scenario has them.
 [[nodiscard]] recovery::policy policy_of(const scenario& values, std::uint64_t total_iterations);
-// The same for the watch over progress.
-[[nodiscard]] recovery::watch_limits watch_limits_of(const scenario& values);
+// The same for the watch over progress of ranks with so much state.
+[[nodiscard]] recovery::watch_limits watch_limits_of(const scenario& values,
+                                                     std::uint64_t state_bytes);
 
 }  // namespace ftrt::actors

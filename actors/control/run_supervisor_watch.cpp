@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds ask_again{50};
 
 }  // namespace
 
-recovery::watch_limits watch_limits_of(const scenario& values) {
+recovery::watch_limits watch_limits_of(const scenario& values, std::uint64_t state_bytes) {
   const auto& supervision = values.supervision;
   recovery::watch_limits limits;
   limits.enabled = supervision.hang_detection;
@@ -27,6 +27,7 @@ recovery::watch_limits watch_limits_of(const scenario& values) {
   limits.load = supervision.hang_timeout_load;
   limits.evaluate = supervision.hang_timeout_evaluate;
   limits.save = supervision.hang_timeout_save;
+  limits.state_bytes = state_bytes;
   limits.interval = look_interval;
   return limits;
 }

@@ -21,6 +21,8 @@ constexpr double accomplice_share = 0.75;
 constexpr double everybody_factor = 4;
 // A group that waits for nobody gets longer than one rank: making the communicator anew is a guess.
 constexpr int stuck_factor = 2;
+// To save is to copy memory: slower than this it is on no machine.
+constexpr double save_ns_per_byte = 10;
 
 bool rests(const member& m) {
   return m.stands == standing::joined || m.stands == standing::finished;
@@ -47,6 +49,12 @@ bool is_watched(const state& group, std::span<const sighting> seen) {
   return true;
 }
 
+std::chrono::nanoseconds scaled(std::chrono::nanoseconds time, double factor) {
+  constexpr double most = static_cast<double>(std::numeric_limits<std::int64_t>::max() / 16);
+  const double wanted = factor * static_cast<double>(time.count());
+  return std::chrono::nanoseconds{static_cast<std::int64_t>(std::min(wanted, most))};
+}
+
 std::int64_t to_ms(std::chrono::nanoseconds time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
@@ -56,7 +64,7 @@ std::string where(const sighting& s, const state& group) {
   if (page.generation != group.generation)
     return cat("before it joined generation ", group.generation);
   if (page.phase == train_phase::evaluating || page.phase == train_phase::snapshot)
-    return cat(to_string(page.phase), " after iteration ", page.committed);
+    return cat("in ", to_string(page.phase), " after iteration ", page.committed);
   if (page.phase < train_phase::compute) return cat("in phase ", to_string(page.phase));
   return cat("in ", to_string(page.phase), " of iteration ", page.iteration);
 }
@@ -85,10 +93,19 @@ findings progress_watch::look(time_point now, const state& group, std::span<cons
 std::chrono::nanoseconds progress_watch::step_limit() const {
   const auto step = steps_.high();
   if (!step) return limits_.first;
-  const double wanted = limits_.factor * static_cast<double>(step->count());
-  constexpr double most = static_cast<double>(std::numeric_limits<std::int64_t>::max() / 16);
-  const std::chrono::nanoseconds tuned{static_cast<std::int64_t>(std::min(wanted, most))};
-  return std::max(limits_.floor, tuned) * (committed_here_ ? 1 : first_iteration_factor);
+  return std::max(limits_.floor, scaled(*step, limits_.factor)) *
+         (committed_here_ ? 1 : first_iteration_factor);
+}
+
+std::chrono::nanoseconds progress_watch::save_limit() const {
+  const double copying = save_ns_per_byte * static_cast<double>(limits_.state_bytes);
+  return std::min(limits_.save, limits_.floor + scaled(std::chrono::nanoseconds{1}, copying));
+}
+
+std::chrono::nanoseconds progress_watch::evaluation_limit() const {
+  if (!has_evaluated_) return limits_.evaluate;
+  return std::min(limits_.evaluate,
+                  std::max(limits_.floor, scaled(evaluation_gap_, limits_.factor)));
 }
 
 // Between two looks no more time passes than would if control were on time: what it missed, it
@@ -104,18 +121,30 @@ void progress_watch::begin_period(const period& next, std::span<const sighting> 
   committed_.reset();
   tracks_.assign(seen.size(), {});
   for (std::size_t r = 0; r < seen.size(); ++r)
-    tracks_[r] = {seen[r].page.progress_ns, seen[r].page.waiting_ns, watched_, watched_};
+    tracks_[r] = {seen[r].page.progress_ns, seen[r].page.waiting_ns, seen[r].page.phase, watched_,
+                  watched_};
 }
 
 void progress_watch::note(std::span<const sighting> seen) {
   for (std::size_t r = 0; r < seen.size(); ++r) {
     track& t = tracks_[r];
     const auto& page = seen[r].page;
+    learn_of_evaluation(t, seen[r]);
     if (page.progress_ns != t.progress_ns) t.progressed = t.gave_sign = watched_;
     if (page.waiting_ns != t.waiting_ns) t.gave_sign = watched_;
     t.progress_ns = page.progress_ns;
     t.waiting_ns = page.waiting_ns;
+    t.at = page.phase;
   }
+}
+
+// How long evaluations go without progress. Only what was followed by progress is known not to have
+// been a hang.
+void progress_watch::learn_of_evaluation(const track& t, const sighting& s) {
+  if (t.at != train_phase::evaluating || s.page.progress_ns == t.progress_ns) return;
+  evaluation_gap_ = std::max(evaluation_gap_, watched_ - t.progressed);
+  if (s.page.phase > train_phase::joining && s.page.phase != train_phase::evaluating)
+    has_evaluated_ = true;
 }
 
 // How long iterations take, from the commits that are seen to pass.
@@ -140,8 +169,8 @@ bool progress_watch::waits_are_told(std::span<const sighting> seen) const {
 std::chrono::nanoseconds progress_watch::limit_of(const member& m, const sighting& s) const {
   if (period_.at == phase::joining)
     return m.role == protocol::state_role::load_checkpoint ? limits_.load : limits_.join;
-  if (s.page.phase == train_phase::evaluating) return limits_.evaluate;
-  if (s.page.phase == train_phase::snapshot) return limits_.save;
+  if (s.page.phase == train_phase::evaluating) return evaluation_limit();
+  if (s.page.phase == train_phase::snapshot) return save_limit();
   return step_limit();
 }
 

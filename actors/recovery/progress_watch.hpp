@@ -19,11 +19,13 @@ struct watch_limits {
   std::chrono::nanoseconds floor = std::chrono::milliseconds{500};
   double factor = 20;
   // The same before the run's own steps are known, and in phases that have a bound of their own.
+  // `evaluate` is less once the run's own evaluations are known, `save` where little is saved.
   std::chrono::nanoseconds first = std::chrono::minutes{1};
   std::chrono::nanoseconds join = std::chrono::seconds{10};
   std::chrono::nanoseconds load = std::chrono::minutes{1};
   std::chrono::nanoseconds evaluate = std::chrono::minutes{1};
   std::chrono::nanoseconds save = std::chrono::minutes{1};
+  std::uint64_t state_bytes = 0;  // what a rank saves
   // What passes between two looks where control is on time.
   std::chrono::nanoseconds interval = std::chrono::milliseconds{20};
 };
@@ -67,12 +69,15 @@ class progress_watch {
 
   // How long a step may take at present.
   [[nodiscard]] std::chrono::nanoseconds step_limit() const;
+  [[nodiscard]] std::chrono::nanoseconds save_limit() const;
+  [[nodiscard]] std::chrono::nanoseconds evaluation_limit() const;
 
  private:
   // When, in watched time, a rank's page was last seen to change.
   struct track {
     std::int64_t progress_ns = 0;
     std::int64_t waiting_ns = 0;
+    storage::train_phase at = storage::train_phase::starting;
     time_point progressed{};
     time_point gave_sign{};  // progress, or word that it waits
   };
@@ -86,6 +91,7 @@ class progress_watch {
   void begin_period(const period& next, std::span<const sighting> seen);
   void note(std::span<const sighting> seen);
   void learn(const state& group, std::span<const sighting> seen);
+  void learn_of_evaluation(const track& t, const sighting& s);
   [[nodiscard]] bool waits_are_told(std::span<const sighting> seen) const;
   [[nodiscard]] std::chrono::nanoseconds limit_of(const member& m, const sighting& s) const;
   // Ranks with something to do that have given no sign for this share of their limits.
@@ -102,6 +108,9 @@ class progress_watch {
 
   watch_limits limits_;
   step_times steps_;
+  // The longest time without progress in an evaluation that got on, and whether one has ended.
+  std::chrono::nanoseconds evaluation_gap_{};
+  bool has_evaluated_ = false;
   std::optional<time_point> last_look_;
   time_point watched_{};  // time that passed while control looked
   period period_;

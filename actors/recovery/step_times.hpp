@@ -19,11 +19,13 @@ class step_times {
 
  private:
   static constexpr std::size_t remembered = 64;
-  static constexpr std::size_t enough = 5;
-  static constexpr std::size_t outliers_of_16 = 1;  // of 16 samples, so many are not believed
+  static constexpr std::size_t enough = 5;                // samples, or
+  static constexpr std::uint64_t enough_iterations = 10;  // so many in fewer of them
+  static constexpr std::size_t outliers_of_16 = 1;        // of 16 samples, so many are not believed
 
   std::array<std::chrono::nanoseconds, remembered> samples_{};
   std::size_t added_ = 0;
+  std::uint64_t iterations_ = 0;
 };
 
 }  // namespace ftrt::recovery

@@ -192,10 +192,13 @@ const std::vector<key_spec>& key_rows() {
      "The same for one that loads a checkpoint on the way."},
     {"supervision", "hang_timeout_evaluate", duration, FTRT_AT(supervision.hang_timeout_evaluate),
      timeout, {},
-     "How long an evaluation may go without progress; each batch of test samples is some."},
+     "The longest that an evaluation may go without progress (each batch of test samples is some); "
+     "less once it is known how the run's evaluations get on: then `hang_factor` and `hang_floor` "
+     "hold."},
     {"supervision", "hang_timeout_save", duration, FTRT_AT(supervision.hang_timeout_save),
      timeout, {},
-     "How long a rank may take to copy its state aside for a checkpoint."},
+     "The longest that a rank may take to copy its state aside for a checkpoint; less where the "
+     "state is small: `hang_floor` and a second for each 100 MB."},
     {"supervision", "core_dumps", boolean, FTRT_AT(supervision.core_dumps), none, {},
      "Let a crashing worker dump core; its loss is then noticed later."},
 
