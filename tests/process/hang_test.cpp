@@ -33,12 +33,9 @@ class hangs : public ::testing::Test {
 
   // The small run, or a variation of it, up to its first checkpoint.
   void begin(std::vector<std::string> sets = {}) {
-    // It may be so early that no more than this is known of its steps.
-    sets.emplace_back("supervision.hang_timeout_first=\"10s\"");
     const auto scenario = small_scenario(folder_.path());
-    sets.push_back(as_shipped_);
     // The first checkpoint may come before the run's own pace is known.
-    sets.push_back("supervision.hang_timeout_first=\"3s\"");
+    sets.insert(sets.begin(), {as_shipped_, "supervision.hang_timeout_first=\"3s\""});
     process_ = std::make_unique<ftrt_process>(
         folder_.path(), training_arguments(folder_.path(), scenario, std::move(sets)));
     ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << err();
