@@ -34,7 +34,11 @@ struct worker_end {
 // channel and returns when no process is left; `leftovers` is for a test to look at before.
 class mini_control {
  public:
+#ifdef FTRT_SANITIZED
+  static constexpr std::chrono::seconds patience{150};  // sanitized code on a busy machine
+#else
   static constexpr std::chrono::seconds patience{30};
+#endif
 
   // `one_thread_environment`: whether OMP_NUM_THREADS=1 and MKL_NUM_THREADS=1 are set for it.
   explicit mini_control(const std::filesystem::path& worker_program,
@@ -50,7 +54,9 @@ class mini_control {
 
   // The next incarnation of a rank; it has said hello.
   worker_end& fork(std::uint32_t rank);
-  worker_end& at(std::uint32_t rank) { return *workers_.at(rank); }
+  worker_end& at(std::uint32_t rank) {
+    return *workers_.at(rank);
+  }
 
   // Sends a join of `generation` to every rank in `ranks`; all get one fresh sync block.
   struct part {
@@ -84,11 +90,17 @@ class mini_control {
 
   void wait_committed(std::uint32_t rank, std::uint64_t iteration);
   void kill(std::uint32_t rank, int signal);
-  void close_channel() { channel_.reset(); }
+  void close_channel() {
+    channel_.reset();
+  }
   // Whether the process has ended within the time.
   static bool ends_within(const unique_fd& pidfd, std::chrono::milliseconds time);
-  [[nodiscard]] const unique_fd& zygote_pidfd() const { return zygote_pidfd_; }
-  [[nodiscard]] int zygote_pid() const { return zygote_pid_; }
+  [[nodiscard]] const unique_fd& zygote_pidfd() const {
+    return zygote_pidfd_;
+  }
+  [[nodiscard]] int zygote_pid() const {
+    return zygote_pid_;
+  }
   // Exit status of the zygote, which must end on its own.
   int wait_for_zygote();
 
@@ -105,7 +117,9 @@ class mini_control {
   protocol::message next_message(worker_end& worker, protocol::time_point deadline,
                                  std::string_view wanted);
   protocol::packet next_packet();
-  protocol::message next_from_zygote() { return next_packet().body; }
+  protocol::message next_from_zygote() {
+    return next_packet().body;
+  }
 
   unique_fd channel_;
   int zygote_pid_ = 0;
