@@ -10,8 +10,9 @@ namespace ftrt::worker {
 
 // What a new control socket must be told after hello. An actor may die with our last message
 // unread, so the latest word on where this rank stands is said again to its successor until a
-// command makes it old news; announcements of snapshots that nobody was there for are kept, the
-// newest few. Pure; control thread.
+// command makes it old news, and so is the final snapshot, which the end of the run waits for;
+// announcements of other snapshots that nobody was there for are kept, the newest few. Pure;
+// control thread.
 class report_book {
  public:
   static constexpr std::size_t max_snapshots = 8;
@@ -21,7 +22,7 @@ class report_book {
   // A command was accepted: what was reported before it is no longer current.
   void forget_reports();
 
-  // In the order to send them. Snapshots are handed over, reports stay.
+  // In the order to send them. Snapshots are handed over, reports and the final snapshot stay.
   [[nodiscard]] std::vector<protocol::message> for_new_link();
   // joined, join_failed, parked, finished or program_failed.
   [[nodiscard]] const std::optional<protocol::message>& latest() const { return latest_; }
@@ -29,6 +30,7 @@ class report_book {
  private:
   std::optional<protocol::message> latest_;
   std::optional<protocol::message> lost_;  // peer_lost
+  std::optional<protocol::message> final_snapshot_;
   std::deque<protocol::message> snapshots_;
 };
 
