@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -21,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t max_name = 60;
-constexpr std::size_t max_holder_text = 400;
 
 std::string utc(const char* format) {
   const auto now = std::time(nullptr);
@@ -47,49 +45,6 @@ std::string make_id(const std::string& name) {
   std::array<char, 16> suffix{};
   std::snprintf(suffix.data(), suffix.size(), "%06x", random() & 0xffffffu);
   return plain(name) + "-" + utc("%Y%m%d-%H%M%S") + "-" + suffix.data();
-}
-
-struct flock whole_file(short type) {
-  struct flock request {};
-  request.l_type = type;
-  request.l_whence = SEEK_SET;
-  return request;  // length 0: to the end, whatever it is; pid 0, as OFD locks demand
-}
-
-std::string holder_text(int fd) {
-  std::array<char, max_holder_text> text{};
-  const auto got = ::pread(fd, text.data(), text.size(), 0);
-  std::string holder(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-  while (!holder.empty() && holder.back() == '\n') holder.pop_back();
-  return holder.empty() ? "an unknown process" : holder;
-}
-
-result<void> write_holder(int fd) {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  const auto text = "pid " + std::to_string(::getpid()) + " on " + host.data() + " since " +
-                    utc("%Y-%m-%d %H:%M:%S") + " UTC\n";
-  if (::ftruncate(fd, 0) != 0 ||
-      ::pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    return fail_errno("writing the lock file", errno);
-  }
-  return {};
-}
-
-// The file is never removed: another process may be waiting at this very inode.
-result<unique_fd> take_lock(const fs::path& directory) {
-  const auto file = directory / "lock";
-  unique_fd fd{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
-  if (!fd.valid()) return fail_errno("opening " + file.string(), errno);
-  auto request = whole_file(F_WRLCK);
-  if (::fcntl(fd.get(), F_OFD_SETLK, &request) != 0) {
-    if (errno != EAGAIN && errno != EACCES) return fail_errno("locking " + file.string(), errno);
-    return fail(error_code::busy, "the run directory " + directory.string() + " is held by " +
-                                      holder_text(fd.get()) +
-                                      "; wait until it has ended, or stop it");
-  }
-  if (auto ok = write_holder(fd.get()); !ok) return tl::unexpected(ok.error());
-  return fd;
 }
 
 result<void> make_subfolders(const run_directory& run) {
@@ -218,7 +173,7 @@ result<run_directory> run_directory::create(const fs::path& runs, const std::str
   }
   made_folder made{run.path_};
   if (auto ok = probe_new(run.path_, free_bytes); !ok) return tl::unexpected(ok.error());
-  auto lock = take_lock(run.path_);
+  auto lock = run_lock::take(run.path_);
   if (!lock) return tl::unexpected(lock.error());
   run.lock_ = std::move(*lock);
   if (auto ok = make_subfolders(run); !ok) return tl::unexpected(ok.error());
@@ -242,7 +197,7 @@ result<run_directory> run_directory::open(const fs::path& directory, std::uint64
     return fail(error_code::not_found,
                 run.path_.string() + " is no run directory: it has no scenario.toml");
   }
-  auto lock = take_lock(run.path_);
+  auto lock = run_lock::take(run.path_);
   if (!lock) return tl::unexpected(cannot_resume(run, std::move(lock.error())));
   run.lock_ = std::move(*lock);
   // What a crash left half-written may be what fills the disk.
@@ -263,18 +218,8 @@ fs::path run_directory::checkpoint(std::uint32_t branch, std::uint64_t iteration
 void run_directory::discard() {
   std::error_code ignored;
   if (!path_.empty()) fs::remove_all(path_, ignored);
-  lock_.reset();
+  lock_.release();
   path_.clear();
-}
-
-std::optional<std::string> holder_of(const fs::path& directory) {
-  const unique_fd fd{::open((directory / "lock").c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!fd.valid()) return std::nullopt;
-  auto request = whole_file(F_WRLCK);
-  if (::fcntl(fd.get(), F_OFD_GETLK, &request) != 0 || request.l_type == F_UNLCK) {
-    return std::nullopt;
-  }
-  return holder_text(fd.get());
 }
 
 }  // namespace ftrt::storage

@@ -3,8 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <ftrt/error.hpp>
-#include <optional>
-#include <schemas/unique_fd.hpp>
+#include <storage/run_lock.hpp>
 #include <string>
 
 namespace ftrt::storage {
@@ -13,9 +12,7 @@ namespace ftrt::storage {
 inline constexpr std::uint64_t default_free_bytes = std::uint64_t{16} << 20;
 
 // The folder of one run, `runs/<id>/`, private to its owner (0700) and held by one process at a
-// time (C15): a lock file with an OFD write lock, which the kernel drops when its holder dies, and
-// which names the holder for the error message. The lock belongs to the open file: a child that is
-// forked without exec shares it. Move-only, any one thread.
+// time (run_lock). Move-only, any one thread.
 //
 //   <id>/catalog.sqlite  checkpoints/  tensorboard/  events.jsonl  scenario.toml  worker-logs/
 class run_directory {
@@ -44,6 +41,10 @@ class run_directory {
   [[nodiscard]] std::filesystem::path checkpoint(std::uint32_t branch,
                                                  std::uint64_t iteration) const;
 
+  // Of this hold; see run_lock.
+  [[nodiscard]] const std::string& hold_token() const { return lock_.token(); }
+  void say_over() const { lock_.say_over(); }
+
   // Removes the whole folder: for a run that was refused before it began.
   void discard();
 
@@ -51,10 +52,7 @@ class run_directory {
   run_directory() = default;
   std::string id_;
   std::filesystem::path path_;
-  unique_fd lock_;
+  run_lock lock_;
 };
-
-// Who holds a run directory ("pid 12 on host since ..."), without taking it; empty: nobody.
-[[nodiscard]] std::optional<std::string> holder_of(const std::filesystem::path& directory);
 
 }  // namespace ftrt::storage

@@ -2,7 +2,7 @@
 #include <ftrt/catalog.hpp>
 #include <storage/catalog.hpp>
 #include <storage/file_ops.hpp>
-#include <storage/run_directory.hpp>
+#include <storage/run_lock.hpp>
 
 namespace ftrt {
 namespace {
@@ -25,7 +25,7 @@ result<run_row> read_run(const fs::path& directory) {
 }
 
 run_row describe_run(const fs::path& directory) {
-  const bool held = storage::holder_of(directory).has_value();
+  const bool held = storage::find_holder(directory).has_value();
   auto row = read_run(directory);
   if (row) {
     // Whoever wrote "running" is gone, and had no time to write anything else.

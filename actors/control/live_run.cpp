@@ -127,6 +127,8 @@ live_run::~live_run() {
 // Whatever goes wrong here is the run's failure, never the end of the process that embeds it (C03).
 void live_run::live() {
   try {
+    stop_watch_.emplace(directory_.path(), directory_.hold_token(),
+                        [this](const std::string& reason) { request_stop(reason); });
     run_actors();
   } catch (const std::exception& e) {
     host_->set_listener(nullptr);
@@ -233,6 +235,9 @@ void live_run::conclude(const recovery::end_run& how) {
     summary_ = std::move(summary);
   }
   changed_.notify_all();
+  // A disk that hangs may hold these up; whoever waits for the run's end has it already.
+  stop_watch_.reset();
+  directory_.say_over();
 }
 
 std::chrono::milliseconds live_run::patience() const {

@@ -4,6 +4,7 @@
 #include <actors/control/context.hpp>
 #include <actors/control/run_supervisor.hpp>
 #include <actors/host/host_table.hpp>
+#include <actors/host/stop_watch.hpp>
 #include <condition_variable>
 #include <ftrt/run.hpp>
 #include <memory>
@@ -76,6 +77,7 @@ class live_run final : public run {
   std::optional<recovery::end_run> end_;
   bool root_died_ = false;
   std::optional<run_summary> summary_;
+  std::optional<host::stop_watch> stop_watch_;  // the thread's
   std::thread thread_;
 };
 

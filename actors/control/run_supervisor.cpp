@@ -153,9 +153,6 @@ void begin(run_supervisor_state& state, const run_beginning& beginning) {
       }
     }
   }
-  if (const auto reason = state.context->board->stop_reason()) {
-    state.feed(recovery::stop_requested{*reason});
-  }
   state.look_at_progress();
 }
 

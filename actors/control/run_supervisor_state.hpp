@@ -44,6 +44,7 @@ struct run_supervisor_state {
   void settled(const checkpoint_settled& said);
   // run_supervisor_watch.cpp: at every tick.
   void look_at_progress();
+  void look_for_stop();
   [[nodiscard]] std::vector<recovery::sighting> sight() const;
   void report_commits(const std::vector<recovery::sighting>& seen);
   void look_for_hangs(const std::vector<recovery::sighting>& seen);

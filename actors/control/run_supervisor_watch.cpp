@@ -34,6 +34,7 @@ recovery::watch_limits watch_limits_of(const scenario& values, std::uint64_t sta
 
 void run_supervisor_state::look_at_progress() {
   const auto seen = sight();
+  if (!machine->current().stop_wanted) look_for_stop();
   report_commits(seen);
   look_for_hangs(seen);
   const auto time = host::monotonic_now();
@@ -44,6 +45,11 @@ void run_supervisor_state::look_at_progress() {
   if (outcome) context->post<host_supervisor_actor>(run_ended{*outcome});
   const bool recovering = !machine->current().unrecovered.empty();
   self->delayed_send(self, recovering ? close_interval : look_interval, tick{});
+}
+
+// One that was asked for while this actor came up was sent to nobody.
+void run_supervisor_state::look_for_stop() {
+  if (const auto reason = context->board->stop_reason()) feed(recovery::stop_requested{*reason});
 }
 
 std::vector<recovery::sighting> run_supervisor_state::sight() const {

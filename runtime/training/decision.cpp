@@ -68,6 +68,10 @@ std::vector<rank_id> odd_ranks(std::span<const join_word> words) {
   return odd;
 }
 
+bool is_given_up(std::span<const evaluation_word> words) {
+  return std::ranges::any_of(words, [](const evaluation_word& word) { return word.given_up != 0; });
+}
+
 std::string to_list(std::span<const rank_id> ranks) {
   std::string text;
   for (const auto rank : ranks) text += (text.empty() ? "" : ",") + std::to_string(rank.value());

@@ -47,7 +47,11 @@ struct evaluation_word {
   double loss_sum = 0;
   std::int64_t correct = 0;
   std::int64_t samples = 0;
+  std::int64_t given_up = 0;  // 1: this rank left its share for the sake of a stop
 };
+// The test set was left undone, so nobody counts what was done of it: the run stops where it is,
+// and whoever resumes it evaluates anew. Decided alike by all who can read the words.
+[[nodiscard]] bool is_given_up(std::span<const evaluation_word> words);
 
 // What a rank says when it has joined.
 struct join_word {

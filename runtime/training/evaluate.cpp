@@ -31,7 +31,8 @@ void sleep_1ms() {
 
 }  // namespace
 
-// A pure function of the state: whoever restores it knows whether the test set is still to be done.
+// A function of the state, but for a stop: whoever restores it knows whether the test set is still
+// to be done.
 bool trainer::impl::evaluation_due() const {
   const auto k = committed();
   if (k.value() == 0 ||
@@ -39,6 +40,7 @@ bool trainer::impl::evaluation_due() const {
     return false;
   }
   if (k.value() == program.total_iterations) return true;
+  if (stop_decided) return false;  // who resumes the run has more time
   const auto window = program.schedule->window_of(k);
   const auto every = program.values.train.evaluate_every_epochs;
   return every > 0 && window.last_of_epoch && (window.epoch + 1) % every == 0;
@@ -67,6 +69,10 @@ evaluation_word trainer::impl::evaluate_share() {
   const auto mine = data::share_of(batches, rank, world_size);
   evaluation_word word;
   for (auto b = mine.begin; b < mine.end; ++b) {
+    if (stop_requested.load(std::memory_order_relaxed)) {
+      word.given_up = 1;
+      return word;
+    }
     progress.set_micro_batch(b);
     const auto begin = b * evaluation_batch;
     std::vector<std::uint32_t> ids(std::min(evaluation_batch, test.size() - begin));
@@ -84,6 +90,10 @@ evaluation_word trainer::impl::evaluate_share() {
 }
 
 void trainer::impl::apply_evaluation(std::span<const evaluation_word> words) {
+  if (training::is_given_up(words)) {
+    stop_decided = true;
+    return evaluation.reset();
+  }
   evaluation_word all;
   for (const auto& word : words) {
     all.loss_sum += word.loss_sum;
@@ -169,7 +179,7 @@ training_outcome trainer::impl::train() {
           return training_interrupted{std::move(status.error())};
         }
         progress.set_phase(storage::train_phase::finished);
-        return training_finished{report(!done)};
+        return training_finished{report(!done || evaluation_due())};
       }
       // A skipped snapshot only makes the next rollback longer; waiting would stall every step.
       if (std::exchange(snapshot_wanted, false)) static_cast<void>(write_snapshot(false));

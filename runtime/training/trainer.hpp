@@ -97,7 +97,8 @@ class trainer {
                                               const storage::shared_memory* source_state);
 
   // Iterates until the end, a stop, or an interruption. Call after join() succeeded on all ranks.
-  // At the end (or stop): evaluation if due, final snapshot, then training_finished.
+  // At the end: evaluation, final snapshot, then training_finished. At a stop the evaluation is
+  // left to whoever resumes the run, also where it is at it.
   [[nodiscard]] training_outcome train();
 
   // Restores what an abandoned iteration touched and reports where this rank stands: committed,
@@ -105,7 +106,7 @@ class trainer {
   // aborted. A prepared iteration's gradients and communicator are kept until the next join().
   [[nodiscard]] protocol::parked park();
 
-  // Sets the stop bit of the next decision word. Any thread; idempotent.
+  // Sets the stop bit of the next decision word, or gives an evaluation up. Any thread; idempotent.
   void request_stop();
 
   [[nodiscard]] iteration_id committed() const;

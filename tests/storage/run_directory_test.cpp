@@ -87,7 +87,7 @@ TEST(run_directory, C14_resuming_on_a_full_disk_is_refused_with_the_arithmetic_a
   for (const auto& text : expected) {
     EXPECT_NE(full.error().message.find(text), std::string::npos) << full.error().message;
   }
-  EXPECT_FALSE(holder_of(path).has_value());
+  EXPECT_FALSE(find_holder(path).has_value());
   const auto retried = run_directory::open(path, 0);
   EXPECT_TRUE(retried.has_value()) << retried.error().describe();
   EXPECT_FALSE(fs::exists(path / "write-probe"));
@@ -149,9 +149,9 @@ TEST(run_directory, C15_a_second_process_fails_promptly_and_names_the_holder) {
   EXPECT_NE(second.error().message.find("pid " + std::to_string(holder.pid()) + " on "),
             std::string::npos)
       << second.error().message;
-  EXPECT_TRUE(holder_of(path).has_value());
+  EXPECT_TRUE(find_holder(path).has_value());
   holder.kill();
-  EXPECT_FALSE(holder_of(path).has_value());
+  EXPECT_FALSE(find_holder(path).has_value());
   const auto third = run_directory::open(path);
   EXPECT_TRUE(third.has_value()) << third.error().describe();
 }

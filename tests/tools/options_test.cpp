@@ -48,6 +48,21 @@ TEST(options, the_commands_on_past_runs_take_a_run_and_a_folder) {
   EXPECT_EQ(resume.values.runs_directory, "runs");
 }
 
+TEST(options, stop_takes_a_run_and_says_how_long_it_waits) {
+  const auto stop = parse({"stop", "mnist-1", "--timeout", "1.5", "--json"});
+  ASSERT_TRUE(stop.go_on) << stop.text;
+  EXPECT_EQ(stop.values.what, command::stop);
+  EXPECT_EQ(stop.values.run_id, "mnist-1");
+  EXPECT_EQ(stop.values.timeout, std::chrono::milliseconds{1500});
+  EXPECT_TRUE(stop.values.json);
+  EXPECT_FALSE(stop.values.no_wait);
+  const auto newest = parse({"stop", "--no-wait"});
+  ASSERT_TRUE(newest.go_on) << newest.text;
+  EXPECT_EQ(newest.values.run_id, "");
+  EXPECT_TRUE(newest.values.no_wait);
+  EXPECT_FALSE(newest.values.timeout);
+}
+
 TEST(options, help_and_version_are_no_failure) {
   const auto help = parse({"--help"});
   EXPECT_FALSE(help.go_on);
@@ -73,6 +88,11 @@ TEST(options, what_makes_no_sense_is_refused_with_a_word_on_how_to_go_on) {
       {"ftrt", "runs", "events"},
       {"ftrt", "runs", "one"},
       {"ftrt", "events", "one", "two"},
+      {"ftrt", "stop", "--timeout", "-1"},
+      {"ftrt", "stop", "--timeout", "soon"},
+      {"ftrt", "stop", "--timeout", "nan"},
+      {"ftrt", "stop", "--timeout", "1e300"},
+      {"ftrt", "stop", "--timeout", "1", "--no-wait"},
   };
   for (const auto& words : nonsense) {
     const auto got = parse_options(static_cast<int>(words.size()), words.data());

@@ -199,6 +199,11 @@ TEST_F(train_command, a_stop_that_came_to_no_last_checkpoint_ends_with_1_and_say
   }
 }
 
+TEST_F(train_command, a_run_that_was_stopped_from_outside_ends_as_sigterm_would_have_it) {
+  EXPECT_EQ(run_it(ending_with("stopped", "")), 143);
+  EXPECT_EQ(run_it(ending_with("stopped", "the stop's deadline passed")), 1);
+}
+
 TEST_F(train_command, a_run_that_completes_although_it_was_signalled_is_done) {
   ::kill(::getpid(), SIGINT);
   EXPECT_EQ(run_it(ending_with("completed", "")), 0);

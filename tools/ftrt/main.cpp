@@ -3,6 +3,7 @@
 #include <ftrt/catalog.hpp>
 #include <ftrt/run.hpp>
 #include <ftrt/scenario.hpp>
+#include <ftrt/stop.hpp>
 
 #include <csignal>
 #include <exception>
@@ -12,6 +13,7 @@
 #include "tools/ftrt/check_command.hpp"
 #include "tools/ftrt/complain.hpp"
 #include "tools/ftrt/options.hpp"
+#include "tools/ftrt/stop_command.hpp"
 #include "tools/ftrt/train_command.hpp"
 
 namespace ftrt::cli {
@@ -57,6 +59,8 @@ int perform(const options& asked, output& out, output& errors) {
       return train_scenario(asked, out, errors);
     case command::resume:
       return resume_run(asked, out, errors);
+    case command::stop:
+      return static_cast<int>(stop(asked, stop_run, out, errors));
     case command::check:
       return static_cast<int>(check_scenario(asked, check_data, out, errors));
     case command::runs:

@@ -1,6 +1,7 @@
 #include "tools/ftrt/options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 
 #ifndef FTRT_VERSION
 #error "FTRT_VERSION comes from the build"
@@ -17,11 +18,12 @@ constexpr const char* examples = R"(Examples:
   ftrt runs                            what has been run below ./runs
   ftrt events                          what happened in the newest run
   ftrt checkpoints mnist-2026 --json   a unique beginning of a run's name is enough
+  ftrt stop                            have the newest run commit a checkpoint and end
   ftrt resume                          go on from the newest run's last good checkpoint
 
 Exit codes: 0 done; 1 the run failed; 2 usage, scenario or data refused;
-129/130/143 stopped by SIGHUP/SIGINT/SIGTERM (the first signal commits a
-checkpoint and stops, the second stops at once).
+129/130/143 stopped by SIGHUP/SIGINT/SIGTERM, 143 by 'ftrt stop' too (the
+first signal commits a checkpoint and stops, the second stops at once).
 The keys of a scenario are described in docs/scenario.md.)";
 
 constexpr const char* default_runs = "runs";
@@ -69,6 +71,33 @@ void add_catalog_command(CLI::App& app, options& values, command what, const std
   add_run_directory(*sub, values);
 }
 
+// Longer than anybody waits, and far from what a count of milliseconds can hold.
+constexpr double longest_wait_seconds = 1e6;
+
+void add_stop(CLI::App& app, options& values) {
+  CLI::App* stop = add_command(app, values, command::stop, "stop",
+                               "Have a run commit a checkpoint and end, and wait for it");
+  stop->add_option("run", values.run_id, "Run, or a unique beginning of it; default: the newest")
+      ->type_name("RUN");
+  const auto timeout = stop->add_option_function<double>(
+                               "--timeout",
+                               [&values](double seconds) {
+                                 values.timeout =
+                                     std::chrono::milliseconds{std::llround(seconds * 1000)};
+                               },
+                               "Seconds to wait; default: what the scenario allows, and ten more")
+                           ->type_name("SECONDS")
+                           ->check(CLI::Range(0.0, longest_wait_seconds))
+                           ->check([](const std::string& text) {  // which NaN passes
+                             return text.find_first_not_of("0123456789.eE+") == std::string::npos
+                                        ? std::string()
+                                        : "expected a number of seconds, found '" + text + "'";
+                           });
+  stop->add_flag("--no-wait", values.no_wait, "Ask and leave")->excludes(timeout);
+  stop->add_flag("--json", values.json, "For programs: one JSON object");
+  add_run_directory(*stop, values);
+}
+
 void declare(CLI::App& app, options& values) {
   app.set_version_flag("--version", std::string("ftrt ") + FTRT_VERSION);
   app.require_subcommand(0, 1);
@@ -90,6 +119,7 @@ void declare(CLI::App& app, options& values) {
   add_training(*resume, values);
   add_run_directory(*resume, values);
 
+  add_stop(app, values);
   add_catalog_command(app, values, command::runs, "runs", "List the runs");
   add_catalog_command(app, values, command::checkpoints, "checkpoints", "List a run's checkpoints");
   add_catalog_command(app, values, command::events, "events", "List what happened in a run");

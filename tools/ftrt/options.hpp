@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,19 +16,21 @@ enum class exit_code : int {
   // stopped by a signal: 128 + its number
 };
 
-enum class command : std::uint8_t { train, resume, check, runs, checkpoints, events };
+enum class command : std::uint8_t { train, resume, stop, check, runs, checkpoints, events };
 
 // What the command line asks for.
 struct options {
   command what = command::train;
   std::filesystem::path scenario;        // train, check
   std::vector<std::string> overrides;    // train, resume, check: "train.lr=0.05"
-  std::string run_id;                    // resume, checkpoints, events; empty: the newest
+  std::string run_id;                    // resume, stop, checkpoints, events; empty: newest
   std::filesystem::path runs_directory;  // where the commands on past runs look
   bool runs_directory_given = false;     // train: overrides run.directory
   std::filesystem::path summary;         // train, resume; empty: none; "-": standard output
   bool quiet = false;                    // train, resume
-  bool json = false;                     // check, runs, checkpoints, events
+  bool json = false;                     // stop, check, runs, checkpoints, events
+  std::optional<std::chrono::milliseconds> timeout;  // stop; empty: as the scenario says
+  bool no_wait = false;                              // stop
 };
 
 // Either options, or a text (help, version, complaint) and the exit code to end with at once.

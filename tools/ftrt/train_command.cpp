@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -120,7 +121,8 @@ int code_of(const outcome& ended, std::optional<int> signal, output& errors) {
     return gave_way ? 128 + *signal : static_cast<int>(code);
   }
   if (ended.summary.status == "completed") return static_cast<int>(exit_code::done);
-  if (ended.summary.status == "stopped" && signal) return 128 + *signal;
+  // Without a signal of ours it was asked from outside (`ftrt stop`): as SIGTERM would have it.
+  if (ended.summary.status == "stopped") return 128 + signal.value_or(SIGTERM);
   return static_cast<int>(exit_code::failed);
 }
 

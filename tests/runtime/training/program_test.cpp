@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "inspect.hpp"
 
@@ -45,6 +46,9 @@ TEST(program, C32_a_model_that_does_not_fit_the_data_is_a_diagnostic) {
   EXPECT_NE(first_fault(s).find("more stages"), std::string::npos);
 }
 
+// Called in each evaluation of an odd_model.
+std::function<void()> when_evaluated;
+
 // A user's model: one linear layer that does what the test asks for.
 class odd_model final : public model {
  public:
@@ -64,6 +68,7 @@ class odd_model final : public model {
   }
   evaluation_sums evaluate(const batch& samples) override {
     if (fault_ == "evaluate") throw std::runtime_error("no evaluation here");
+    if (when_evaluated) when_evaluated();
     return {0, 0, samples.targets.size(0)};
   }
 
@@ -148,6 +153,37 @@ TEST(trainer, the_stop_bit_ends_training_after_the_next_commit_with_a_final_snap
   EXPECT_TRUE(std::isnan(report.test_accuracy));
   ASSERT_EQ(rank.snapshots.size(), 1U);
   EXPECT_TRUE(rank.snapshots[0].final);
+}
+
+// Asks for a stop while the first batch of an evaluation is done.
+protocol::finished stopped_in_evaluation(const scenario& values, std::size_t& evaluations) {
+  auto program = make_program(values);
+  lone_rank rank{*program};
+  EXPECT_TRUE(rank.join(state_role::initial, iteration_id{0}));
+  when_evaluated = [&] { rank.worker.request_stop(); };
+  const auto report = rank.finish();
+  when_evaluated = nullptr;
+  EXPECT_TRUE(!rank.snapshots.empty() && rank.snapshots.back().final &&
+              rank.snapshots.back().iteration == report.iteration);
+  evaluations = records_of(rank, storage::record_kind::evaluation).size();
+  return report;
+}
+
+TEST(trainer, C05_an_evaluation_is_given_up_for_a_stop) {
+  auto values = with_fault("none");
+  values.data.test_samples = 600;  // three batches
+  std::size_t evaluations = 0;
+  const auto early = stopped_in_evaluation(values, evaluations);
+  EXPECT_TRUE(early.stopped);
+  EXPECT_EQ(early.iteration, iteration_id{4}) << "where the first epoch ends, and not one more";
+  EXPECT_TRUE(std::isnan(early.test_accuracy));
+  EXPECT_EQ(evaluations, 0U);
+
+  values.train.max_iterations = 4;
+  const auto late = stopped_in_evaluation(values, evaluations);
+  EXPECT_TRUE(late.stopped) << "all iterations are done, the last evaluation is not";
+  EXPECT_EQ(late.weights_digest, early.weights_digest);
+  EXPECT_EQ(train_alone(values).weights_digest, early.weights_digest);
 }
 
 TEST(trainer, snapshots_come_at_their_iterations_and_the_last_one_is_final) {
