@@ -20,7 +20,13 @@ json to_json_object(const recovery_record& r) {
           {"source", r.source},
           {"detected_ms", number(r.detected_ms)},
           {"resumed_ms", number(r.resumed_ms)},
-          {"lost_iterations", r.lost_iterations}};
+          {"lost_iterations", r.lost_iterations},
+          {"times",
+           {{"detect_ms", number(r.times.detect_ms)},
+            {"park_ms", number(r.times.park_ms)},
+            {"spawn_ms", number(r.times.spawn_ms)},
+            {"join_ms", number(r.times.join_ms)},
+            {"first_step_ms", number(r.times.first_step_ms)}}}};
 }
 
 }  // namespace

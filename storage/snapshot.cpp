@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <storage/digest.hpp>
 #include <storage/shared_words.hpp>
 #include <storage/snapshot.hpp>
 
@@ -9,7 +10,13 @@ namespace ftrt::storage {
 namespace {
 
 constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t digest_hex = 32;
+// What is digested and copied at a time: fits the nearest cache but one, with room to spare.
+constexpr std::size_t piece_bytes = 64u << 10;
 constexpr std::size_t header_words = 16;  // of one slot; all three fit the first page
+constexpr std::size_t first_digest_word = 8;
+constexpr std::size_t digest_words = digest_hex / sizeof(std::uint64_t);
+static_assert(first_digest_word + digest_words <= header_words);
 // Beyond this an arena is not a state but a wrong number.
 constexpr std::uint64_t max_arena_bytes = std::uint64_t{1} << 46;
 
@@ -47,6 +54,34 @@ void store_header(std::byte* at, const snapshot_header& header) {
   }
 }
 
+void store_digest(std::byte* at, const std::string& hex) {
+  FTRT_ASSERT(hex.size() == digest_hex);
+  for (std::size_t i = 0; i < digest_words; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, hex.data() + i * sizeof word, sizeof word);
+    word_at(at, first_digest_word + i).store(word, std::memory_order_release);
+  }
+}
+
+std::string load_digest(const std::byte* at) {
+  std::string hex(digest_hex, '\0');
+  for (std::size_t i = 0; i < digest_words; ++i) {
+    const auto word = word_at(at, first_digest_word + i).load(std::memory_order_acquire);
+    std::memcpy(hex.data() + i * sizeof word, &word, sizeof word);
+  }
+  return hex;
+}
+
+std::string copy_and_digest(std::byte* to, std::span<const std::byte> from) {
+  digest_stream digest;
+  for (std::size_t at = 0; at < from.size(); at += piece_bytes) {
+    const auto piece = from.subspan(at, std::min(piece_bytes, from.size() - at));
+    digest.update(piece);
+    std::memcpy(to + at, piece.data(), piece.size());
+  }
+  return digest.hex();
+}
+
 // Nothing in it may be believed: a number that does not fit its field makes the header invalid.
 std::optional<snapshot_header> load_header(const std::byte* at, std::uint64_t arena_bytes) {
   std::array<std::uint64_t, 7> words;
@@ -65,6 +100,7 @@ std::optional<snapshot_header> load_header(const std::byte* at, std::uint64_t ar
   header.parts = static_cast<std::uint32_t>(parts);
   header.begin_bytes = begin;
   header.length_bytes = length;
+  header.digest = load_digest(at);
   return header;
 }
 
@@ -135,9 +171,7 @@ result<std::uint32_t> snapshot_writer::write(const snapshot_header& header,
     auto whole = header;
     whole.length_bytes = content.size();
     store_header(at, whole);
-    if (!content.empty()) {
-      std::memcpy(content_of(base_, arena_bytes_, slot), content.data(), content.size());
-    }
+    store_digest(at, copy_and_digest(content_of(base_, arena_bytes_, slot), content));
     word_at(at, 0).store(make_word(number, ready), std::memory_order_release);
     return slot;
   }
@@ -182,6 +216,10 @@ held_snapshot& held_snapshot::operator=(held_snapshot&& other) noexcept {
 
 held_snapshot::~held_snapshot() {
   release();
+}
+
+bool held_snapshot::verify() const {
+  return digest_of(content_) == header_.digest;
 }
 
 void held_snapshot::release() {

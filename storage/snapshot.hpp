@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <storage/shared_memory.hpp>
+#include <string>
 #include <vector>
 
 namespace ftrt::storage {
@@ -26,6 +27,7 @@ struct snapshot_header {
   std::uint32_t parts = 0;
   std::uint64_t begin_bytes = 0;  // where in the arena the content stood
   std::uint64_t length_bytes = 0;
+  std::string digest = {};  // xxh3-128 of the content, 32 hex digits; made by write()
 };
 
 // The worker's end: the training thread writes parts of its state arena. Never blocks.
@@ -37,8 +39,9 @@ class snapshot_writer {
   // Formats the memory.
   snapshot_writer(const shared_memory& memory, std::uint64_t arena_bytes);
 
-  // Copies `content` (which stood at header.begin_bytes) and returns the slot. Busy: every slot is
-  // held.
+  // Copies `content` (which stood at header.begin_bytes) and returns the slot. The digest is made
+  // of the source in the same pass, while each piece is in the cache: it costs little over the
+  // copy, and tells a torn or damaged slot from a whole one. Busy: every slot is held.
   [[nodiscard]] result<std::uint32_t> write(const snapshot_header& header,
                                             std::span<const std::byte> content);
 
@@ -62,6 +65,8 @@ class held_snapshot {
 
   [[nodiscard]] const snapshot_header& header() const { return header_; }
   [[nodiscard]] std::span<const std::byte> content() const { return content_; }
+  // Is the content what the header's digest says? Reads all of it.
+  [[nodiscard]] bool verify() const;
 
  private:
   held_snapshot() = default;

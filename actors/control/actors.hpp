@@ -46,8 +46,8 @@ using run_supervisor_actor =
                      caf::reacts_to<worker_start_failed>,
                      // From host_supervisor: a worker died that had no trainer to tell of it.
                      caf::reacts_to<worker_exited>,
-                     // Answer to find_newest_checkpoint, from the storage thread.
-                     caf::reacts_to<recovery::checkpoint_found>,
+                     // Answer to find_source, from the storage thread.
+                     caf::reacts_to<recovery::source_found>,
                      // The awaited checkpoint is durable, or never will be.
                      caf::reacts_to<checkpoint_settled>, caf::reacts_to<stop_run>,
                      // Looks at the progress pages.

@@ -46,7 +46,15 @@ struct checkpoint_state {
     if (!worker || ready.part != rank.value() || ready.parts != context->values.cluster.ranks) {
       return;
     }
+    if (!ready.final && !due(ready.iteration)) return;  // it stays in memory only
     if (auto set = collector.add(ready, {std::move(worker), ready.slot})) persist(std::move(*set));
+  }
+
+  // Snapshots may be taken more often than one is written.
+  [[nodiscard]] bool due(iteration_id iteration) const {
+    const auto every = context->values.checkpoint.every_iterations;
+    return (every > 0 && iteration.value() % every == 0) || iteration == awaited ||
+           iteration.value() == context->host->program().total_iterations;
   }
 
   void persist(snapshot_set set) {

@@ -2,8 +2,8 @@
 #include <actors/host/clock.hpp>
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <storage/checkpoint.hpp>
-#include <storage/snapshot.hpp>
 #include <utility>
 
 namespace ftrt::actors {
@@ -11,36 +11,6 @@ namespace {
 
 std::string name_of(iteration_id iteration) {
   return "checkpoint:" + std::to_string(iteration.value());
-}
-
-// The slots of a set, held while they are written out, and what they hold.
-struct held_set {
-  std::vector<storage::held_snapshot> slots;
-  std::vector<storage::checkpoint_part> parts;
-};
-
-bool matches(const storage::snapshot_header& header, const snapshot_set& set, std::uint32_t part,
-             const layout_part& range) {
-  return header.generation == set.generation && header.branch == set.branch &&
-         header.iteration == set.iteration && header.part == part &&
-         header.parts == set.parts.size() && header.begin_bytes == range.begin_bytes &&
-         header.length_bytes == range.end_bytes - range.begin_bytes;
-}
-
-result<held_set> hold(const state_layout& layout, const snapshot_set& set) {
-  held_set held;
-  const auto parts = static_cast<std::uint32_t>(set.parts.size());
-  for (std::uint32_t part = 0; part < parts; ++part) {
-    const auto& [worker, slot] = set.parts[part];
-    auto snapshot = storage::held_snapshot::hold(worker->snapshots, layout.arena_bytes, slot);
-    if (!snapshot) return tl::unexpected(snapshot.error());
-    if (!matches(snapshot->header(), set, part, part_of(layout, part, parts))) {
-      return fail(error_code::aborted, "a newer snapshot took its place before it was written");
-    }
-    held.parts.push_back({part, worker->rank, worker->incarnation, snapshot->content()});
-    held.slots.push_back(std::move(*snapshot));
-  }
-  return held;
 }
 
 bool is_catalogued(storage::catalog& catalog, iteration_id iteration,
@@ -137,44 +107,6 @@ void post_persist(const run_context& context, snapshot_set set) {
                      name_of(set.iteration), settled.text, std::nullopt, set.iteration);
     }
     context.post<checkpoint_actor>(std::move(settled));
-  });
-}
-
-void post_find_newest(const run_context& context, std::optional<iteration_id> quarantine) {
-  context.storage->post([&context, quarantine](storage::catalog& catalog) {
-    recovery::checkpoint_found found;
-    const auto set_aside = [&](const storage::catalog_checkpoint& bad, const std::string& why) {
-      const auto& manifest = bad.manifest;
-      if (auto marked = catalog.set_state(manifest.iteration, manifest.branch,
-                                          storage::checkpoint_state::quarantined, why);
-          !marked) {
-        context.record(event::kind::warning, "catalog", marked.error().describe());
-      }
-      context.record(event::kind::checkpoint_quarantined, name_of(manifest.iteration), why,
-                     std::nullopt, manifest.iteration);
-    };
-    auto usable = catalog.usable_checkpoints();
-    if (!usable) {
-      context.record(event::kind::warning, "catalog", usable.error().describe());
-    } else {
-      for (const auto& candidate : *usable) {
-        if (candidate.manifest.iteration == quarantine) {
-          set_aside(candidate, "its state did not load");
-          continue;
-        }
-        auto verified = storage::verify_checkpoint(candidate.directory);
-        if (verified && verified->layout != context.host->program().layout) {
-          verified = fail(error_code::invalid_argument,
-                          "its tensors are not those of the scenario's model and optimizer");
-        }
-        if (verified) {
-          found.newest = {candidate.manifest.iteration, candidate.directory.string()};
-          break;
-        }
-        set_aside(candidate, verified.error().describe());
-      }
-    }
-    context.post<run_supervisor_actor>(std::move(found));
   });
 }
 

@@ -1,4 +1,3 @@
-#include <actors/control/checkpoint_jobs.hpp>
 #include <actors/control/handlers.hpp>
 #include <actors/control/run_supervisor.hpp>
 #include <actors/control/run_supervisor_state.hpp>
@@ -176,7 +175,7 @@ run_supervisor_actor::behavior_type run_supervisor_behavior(
         self->state.feed(recovery::worker_start_failed{f.rank, f.incarnation, f.text});
       },
       [self](const worker_exited& e) { self->state.lost(e.rank, e.incarnation); },
-      [self](const recovery::checkpoint_found& found) { self->state.feed(found); },
+      [self](const recovery::source_found& found) { self->state.feed(found); },
       [self](const checkpoint_settled& s) { self->state.settled(s); },
       [self](const stop_run& stop) { self->state.feed(recovery::stop_requested{stop.reason}); },
       [self](tick) { self->state.look_at_progress(); },

@@ -1,7 +1,7 @@
 // What the recovery machine asks for, carried out.
 
-#include <actors/control/checkpoint_jobs.hpp>
 #include <actors/control/run_supervisor_state.hpp>
+#include <actors/control/source_search.hpp>
 #include <actors/host/clock.hpp>
 #include <actors/host/log.hpp>
 
@@ -51,8 +51,8 @@ void run_supervisor_state::act(const recovery::revoke_generation& what) {
   for (const auto rank : what.ranks) tell(rank, protocol::revoke{what.generation});
 }
 
-void run_supervisor_state::act(const recovery::find_checkpoint& what) {
-  post_find_newest(*context, what.quarantine_iteration);
+void run_supervisor_state::act(const recovery::find_source& what) {
+  post_find_source(*context, what);
 }
 
 void run_supervisor_state::act(const recovery::join_generation& what) {
@@ -98,7 +98,10 @@ void run_supervisor_state::act(const recovery::record_generation& what) {
   membership.from = what.from;
   if (what.rollback_to) membership.branch_since = what.generation;
   context->board->set_membership(membership);
-  if (what.rollback_to) context->board->roll_back_to(*what.rollback_to, what.generation);
+  if (what.rollback_to) {
+    context->board->roll_back_to(*what.rollback_to, what.generation);
+    context->host->shelf().roll_back_to(*what.rollback_to);
+  }
   context->storage->post([what, series = context->series](storage::catalog& catalog) {
     const auto now_ms = host::unix_now_ms();
     if (what.rollback_to) {
@@ -126,6 +129,7 @@ void run_supervisor_state::act(const recovery::record_recovery& what) {
   record.detected_ms = what.detected_ms;
   record.resumed_ms = what.resumed_ms;
   record.lost_iterations = what.lost_iterations;
+  record.times = what.times;
   context->board->add(std::move(record));
 }
 

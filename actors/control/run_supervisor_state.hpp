@@ -53,7 +53,7 @@ struct run_supervisor_state {
   void act(const recovery::spawn_worker& what);
   void act(const recovery::kill_worker& what);
   void act(const recovery::revoke_generation& what);
-  void act(const recovery::find_checkpoint& what);
+  void act(const recovery::find_source& what);
   void act(const recovery::join_generation& what);
   void act(const recovery::start_training& what);
   void act(const recovery::ask_to_stop& what);

@@ -9,6 +9,7 @@
 #include <actors/host/process_signals.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <ranges>
 #include <schemas/protocol/channel.hpp>
 #include <storage/progress.hpp>
 #include <storage/snapshot.hpp>
@@ -142,11 +143,25 @@ void host_table::fork_now(const fork_request& request) {
   }
   entries_[{request.rank, request.incarnation}] = *entry;
   newest_[request.rank] = request.incarnation;
-  // An older incarnation's memories go as soon as nobody reads them any more.
-  std::erase_if(entries_, [&](const auto& item) {
-    return item.first.first == request.rank && item.second->dead &&
-           item.first.second.value() + 2 <= request.incarnation.value();
-  });
+  forget_the_dead(request.rank, request.incarnation);
+}
+
+// An older incarnation's memories go as soon as nobody needs them any more. Its snapshots are
+// needed as long as no successor has written any, however often successors die before they train.
+void host_table::forget_the_dead(rank_id rank, incarnation_id newest) {
+  std::vector<key> known;
+  for (const auto& [id, worker] : entries_) {
+    if (id.first == rank) known.push_back(id);
+  }
+  bool newer_snapshots = false;
+  for (const key& id : known | std::views::reverse) {
+    const auto& worker = *entries_[id];
+    const bool has_any =
+        !storage::list_ready(worker.snapshots, program_.layout.arena_bytes).empty();
+    const bool old = worker.dead && id.second.value() + 2 <= newest.value();
+    if (old && (newer_snapshots || !has_any)) entries_.erase(id);
+    newer_snapshots = newer_snapshots || has_any;
+  }
 }
 
 void host_table::kill_locked(const entry_ptr& worker, const std::string& cause) {
@@ -219,6 +234,13 @@ incarnation_id host_table::newest_incarnation(rank_id rank) const {
   return newest == ordered_.end() ? incarnation_id{} : newest->second;
 }
 
+std::vector<std::shared_ptr<const worker_entry>> host_table::workers() const {
+  const std::lock_guard lock{mutex_};
+  std::vector<std::shared_ptr<const worker_entry>> all;
+  for (const auto& item : entries_) all.push_back(item.second);
+  return all;
+}
+
 std::uint32_t host_table::alive() const {
   const std::lock_guard lock{mutex_};
   return static_cast<std::uint32_t>(std::ranges::count_if(
@@ -246,6 +268,7 @@ result<unique_fd> host_table::open_control_socket(rank_id rank, incarnation_id i
 result<void> host_table::send_joins(const std::vector<protocol::join>& joins) {
   auto sync_block = storage::shared_memory::create("ftrt-sync", program_.sync_block_bytes);
   if (!sync_block) return tl::unexpected(sync_block.error());
+  const auto shelved = shelf_.get();
   const std::lock_guard lock{mutex_};
   std::vector<entry_ptr> members(joins.size());
   for (std::size_t rank = 0; rank < joins.size(); ++rank) {
@@ -262,6 +285,11 @@ result<void> host_table::send_joins(const std::vector<protocol::join>& joins) {
     for (const auto& member : members) descriptors.push_back(member->bucket.fd().get());
     if (join.role == protocol::state_role::receive) {
       descriptors.push_back(members[join.source.value()]->state.fd().get());
+    }
+    if (join.role == protocol::state_role::load_snapshot) {
+      if (!shelved || shelved->iteration != join.iteration)
+        return fail(error_code::not_found, "the snapshot to load is gone");
+      descriptors.push_back(shelved->memory.fd().get());
     }
     if (auto sent =
             protocol::send_packet(members[join.rank.value()]->lifeline.get(), join, descriptors);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <actors/host/state_shelf.hpp>
 #include <actors/host/worker_entry.hpp>
 #include <actors/host/zygote_process.hpp>
 #include <atomic>
@@ -79,12 +80,18 @@ class host_table {
                                                            incarnation_id incarnation) const;
   // The largest number ever ordered for a rank; 0: none.
   [[nodiscard]] incarnation_id newest_incarnation(rank_id rank) const;
+  // Every incarnation that is still kept, dead ones whose snapshots may be needed included.
+  [[nodiscard]] std::vector<std::shared_ptr<const worker_entry>> workers() const;
   [[nodiscard]] std::uint32_t alive() const;
+
+  // The state that role load_snapshot is given.
+  [[nodiscard]] state_shelf& shelf() { return shelf_; }
 
   // The first control socket of a worker, once; then a fresh one over its lifeline.
   [[nodiscard]] result<unique_fd> open_control_socket(rank_id rank, incarnation_id incarnation);
 
-  // Sends each rank its join, with a fresh sync block, everyone's buckets and the source's state.
+  // Sends each rank its join, with a fresh sync block, everyone's buckets and the source's state or
+  // the shelved one.
   // An error names the rank that could not be reached; others may have been told.
   [[nodiscard]] result<void> send_joins(const std::vector<protocol::join>& joins);
 
@@ -131,6 +138,7 @@ class host_table {
   void handle(const protocol::worker_exited& exited);
   void fork_now(const fork_request& request);
   void give_up_forking(start_error why, const std::string& text);
+  void forget_the_dead(rank_id rank, incarnation_id newest);
   [[nodiscard]] result<entry_ptr> make_entry(const fork_request& request,
                                              std::vector<unique_fd>& for_worker) const;
   [[nodiscard]] entry_ptr find(rank_id rank, incarnation_id incarnation) const;
@@ -144,6 +152,7 @@ class host_table {
   host_config config_;
   protocol::zygote_ready program_;
   zygote_process zygote_;
+  state_shelf shelf_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

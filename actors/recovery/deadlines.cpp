@@ -17,8 +17,9 @@ void engine::handle(const deadline_passed& e) {
     because("its peers did not say the same");
     return convict();
   }
-  for (std::uint32_t r = 0; r < s_.ranks.size(); ++r)
-    if (s_.ranks[r].wait.token == e.token) return rank_is_late(rank_id{r});
+  const std::uint64_t r = rank_of_token(e.token);
+  if (r < s_.ranks.size() && s_.ranks[r].wait.token == e.token)
+    return rank_is_late(rank_id{static_cast<std::uint32_t>(r)});
   because("that wait is over");
 }
 
@@ -36,7 +37,7 @@ void engine::rank_is_late(rank_id rank) {
         return end(run_outcome::failed, cat("rank ", rank, " cannot be killed (", m.kill_cause,
                                             "): its process ignores SIGKILL"));
       act(kill_worker{rank, m.incarnation, m.kill_cause});
-      arm(m.wait, limits_.park_timeout);
+      arm_rank(rank, limits_.park_timeout);
       return because(cat("rank ", rank, " is killed again"));
     default:
       because(cat("rank ", rank, " did not repeat that it finished"));
@@ -55,10 +56,10 @@ void engine::group_is_late() {
   }
   const bool again = ++s_.asks <= max_asks;
   if (again) arm(s_.group_wait, limits_.checkpoint_timeout);
-  because(again ? "the catalog is asked again" : "the catalog does not answer");
+  because(again ? "asked again" : "no answer");
   if (s_.at == phase::choosing) {
-    if (again) return act(find_checkpoint{s_.quarantine});
-    return end(run_outcome::failed, "no answer from the catalog to the search for a checkpoint");
+    if (again) return look_for_source();
+    return end(run_outcome::failed, "no answer to the search for a snapshot or a checkpoint");
   }
   if (again) return act(await_final_checkpoint{s_.highest});
   retry_or_fail_final("nobody said that it was written");

@@ -53,7 +53,7 @@ std::string_view name_of(const input& in) {
       "program_failed",
       "peers_reported_lost",
       "progressed",
-      "checkpoint_found",
+      "source_found",
       "final_checkpoint_settled",
       "stop_requested",
       "deadline_passed"};
@@ -62,7 +62,7 @@ std::string_view name_of(const input& in) {
 
 std::string_view name_of(const action& a) {
   constexpr std::array<std::string_view, std::variant_size_v<action>> names{
-      "spawn_worker",      "kill_worker",     "revoke_generation", "find_checkpoint",
+      "spawn_worker",      "kill_worker",     "revoke_generation", "find_source",
       "join_generation",   "start_training",  "ask_to_stop",       "query_workers",
       "record_generation", "record_recovery", "set_deadline",      "await_final_checkpoint",
       "announce",          "end_run"};
@@ -122,9 +122,7 @@ std::string describe(const input& in) {
           },
           [](const peers_reported_lost& e) { return cat(" g", e.generation, ": ", list(e.lost)); },
           [](const progressed& e) { return cat(" g", e.generation, " at ", e.committed); },
-          [](const checkpoint_found& e) {
-            return e.newest ? cat(" ", e.newest->iteration) : std::string(" none");
-          },
+          [](const source_found& e) { return cat(" ", name_of(e.newest)); },
           [](const final_checkpoint_settled& e) {
             return cat(" ", e.iteration, e.committed ? " committed" : " failed");
           },
@@ -143,9 +141,10 @@ std::string describe(const action& a) {
           },
           [](const kill_worker& e) { return cat(" ", who(e.rank, e.incarnation), ": ", e.cause); },
           [](const revoke_generation& e) { return cat(" g", e.generation, ": ", list(e.ranks)); },
-          [](const find_checkpoint& e) {
-            return e.quarantine_iteration ? cat(" without ", *e.quarantine_iteration)
-                                          : std::string();
+          [](const find_source& e) {
+            return cat(e.quarantined.empty() ? std::string()
+                                             : cat(" without ", name_of(e.quarantined.back())),
+                       e.memory ? "" : " on disk");
           },
           [](const join_generation& e) {
             std::string out = cat(" g", e.generation);

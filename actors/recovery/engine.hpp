@@ -22,6 +22,19 @@ void append(std::string& out, strong_number<Tag, Rep> n) {
   out += std::to_string(n.value());
 }
 
+// A deadline's token: its number, and in the low bits 1 + the rank that it waits for, if it is one.
+inline constexpr unsigned rank_bits = 17;
+[[nodiscard]] constexpr std::uint64_t make_token(std::uint64_t number) {
+  return number << rank_bits;
+}
+[[nodiscard]] constexpr std::uint64_t make_token(std::uint64_t number, rank_id rank) {
+  return make_token(number) | (std::uint64_t{rank.value()} + 1);
+}
+// world_size or more: of no rank that is known.
+[[nodiscard]] constexpr std::uint64_t rank_of_token(std::uint64_t token) {
+  return (token & ((std::uint64_t{1} << rank_bits) - 1)) - 1;
+}
+
 // Text of several parts: strings, integers, ids. (Streams are ten times slower.)
 template <class... Parts>
 [[nodiscard]] std::string cat(const Parts&... parts) {
@@ -73,27 +86,30 @@ class engine {
   void settle();
 
   // source.cpp
-  void handle(const checkpoint_found& e);
+  void handle(const source_found& e);
   void choose();
   [[nodiscard]] bool is_survivor(const member& m) const;
-  [[nodiscard]] bool decision_seen(iteration_id k) const;
-  [[nodiscard]] iteration_id reach(const member& m) const;
+  [[nodiscard]] bool decision_seen(iteration_id k);
+  [[nodiscard]] bool look_for_evidence(iteration_id k) const;
+  [[nodiscard]] iteration_id reach(const member& m);
   void weigh_the_dead(std::optional<iteration_id> target);
   [[nodiscard]] bool doom_those_behind(iteration_id target);
   void continue_from_survivors(iteration_id target);
-  void ask_for_checkpoint();
+  void ask_for_source();
+  void look_for_source();
   void open_branch_at(iteration_id target);
 
   // join.cpp
   void handle(const worker_joined& e);
   void handle(const worker_join_failed& e);
   void handle(const progressed& e);
-  void begin_join(const std::string& checkpoint_directory);
-  [[nodiscard]] protocol::join join_of(rank_id rank, const std::string& checkpoint_directory) const;
+  void begin_join();
+  [[nodiscard]] protocol::join join_of(rank_id rank) const;
   void compare_joined();
   void train();
   void note_progress(iteration_id committed);
   void record_recoveries();
+  [[nodiscard]] recovery_times times_of(const loss& lost) const;
   // Ranks that disagree with the majority of `votes`; nothing where there is no majority. An empty
   // vote is none.
   [[nodiscard]] static std::optional<std::vector<rank_id>> minority(
@@ -123,15 +139,18 @@ class engine {
   // The rank's member if that incarnation is its newest and stands, else nothing (and fenced).
   [[nodiscard]] member* find(rank_id rank, incarnation_id incarnation);
   [[nodiscard]] member& at(rank_id rank) { return s_.ranks[rank.value()]; }
-  [[nodiscard]] bool all(bool (*is)(const member&)) const;
+  // Amortized over the words of all ranks it costs as good as nothing: see state::last_looked_at.
+  [[nodiscard]] bool all(bool (*is)(const member&));
   [[nodiscard]] bool of_this_generation(generation_id g);
   void fence(std::string_view what);
   void because(std::string text);
   void act(action a) { actions_.push_back(std::move(a)); }
   void tell(event::kind kind, std::optional<rank_id> rank, std::string text);
   void arm(deadline& d, std::chrono::nanoseconds after);
-  void check_invariants() const;
-  void check_generation() const;
+  // A deadline for the next word from this rank.
+  void arm_rank(rank_id rank, std::chrono::nanoseconds after);
+  void check_invariants();
+  void check_member(const member& m) const;
 
   template <class Function>
   void for_each_rank(Function&& f) {
@@ -143,6 +162,8 @@ class engine {
   time_point now_;
   std::vector<action> actions_;
   std::string reason_;
+  // The last answer of decision_seen(): thousands of survivors ask for the same iteration.
+  std::optional<std::pair<iteration_id, bool>> evidence_;
 };
 
 // In a generation: it would be left behind if the generation were not revoked.
@@ -152,6 +173,11 @@ class engine {
 }
 [[nodiscard]] inline bool is_at_rest(const member& m) {
   return m.stands == standing::ready || m.stands == standing::parked;
+}
+// "snapshot:400", "checkpoint:400", "initial".
+[[nodiscard]] inline std::string name_of(const std::optional<rung>& from) {
+  if (!from) return "initial";
+  return cat(from->from == rung::kind::snapshot ? "snapshot:" : "checkpoint:", from->iteration);
 }
 [[nodiscard]] inline bool keeps_state(const member& m) {
   return m.role == protocol::state_role::keep || m.role == protocol::state_role::apply_prepared;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <ftrt/event.hpp>
+#include <ftrt/summary.hpp>
 #include <ftrt/types.hpp>
 #include <optional>
 #include <schemas/protocol/messages.hpp>
@@ -89,13 +90,22 @@ struct progressed {
   generation_id generation;
   iteration_id committed;
 };
-// Answer to find_checkpoint. Empty: there is none (or none is left that verifies).
-struct checkpoint_found {
-  struct reference {
-    iteration_id iteration;
-    std::string directory;  // absolute
+// What can be loaded where no survivor has state: a rung of the ladder of state.
+struct rung {
+  enum class kind : std::uint8_t {
+    snapshot,    // control holds it, whole and verified, in memory that newcomers copy from
+    checkpoint,  // on disk, verified
   };
-  std::optional<reference> newest;
+  kind from = kind::checkpoint;
+  iteration_id iteration;
+  std::string directory;  // checkpoint: absolute
+
+  friend bool operator==(const rung&, const rung&) = default;
+};
+// Answer to find_source, with its generation. Empty: nothing is left that verifies.
+struct source_found {
+  generation_id generation;
+  std::optional<rung> newest;
 };
 // The checkpoint that the end of the run waits for is durable and in the catalog, or never will be.
 struct final_checkpoint_settled {
@@ -113,7 +123,7 @@ struct deadline_passed {
 
 using input = std::variant<begin, take_over, worker_said_hello, worker_start_failed, worker_lost,
                            worker_parked, worker_joined, worker_join_failed, worker_finished,
-                           worker_program_failed, peers_reported_lost, progressed, checkpoint_found,
+                           worker_program_failed, peers_reported_lost, progressed, source_found,
                            final_checkpoint_settled, stop_requested, deadline_passed>;
 
 // ---- actions: what to do about it --------------------------------------------------------------
@@ -137,10 +147,14 @@ struct revoke_generation {
   generation_id generation;
   std::vector<rank_id> ranks;
 };
-// Ask the catalog for the newest verified checkpoint of the lineage; checkpoint_found follows.
-// `quarantine_iteration`: that one failed to load, so it is set aside first.
-struct find_checkpoint {
-  std::optional<iteration_id> quarantine_iteration;
+// Look for the newest state of the lineage that verifies: complete snapshots in shared memory, then
+// checkpoints (of one iteration, the snapshot: it is faster); source_found follows. `quarantined`:
+// these failed to load, so they are set aside first. `memory`: false where the workers' memory is
+// not to be believed.
+struct find_source {
+  generation_id generation;  // the newest when it was asked: the answer holds until the next
+  std::vector<rung> quarantined;
+  bool memory = true;
 };
 // To every trainer its own message.
 struct join_generation {
@@ -169,10 +183,11 @@ struct record_recovery {
   generation_id generation;
   rank_id rank;
   std::string cause;
-  std::string source;  // "survivor:0", "checkpoint:400", "initial"
+  std::string source;  // "survivor:0", "snapshot:400", "checkpoint:400", "initial"
   double detected_ms = 0;
   double resumed_ms = 0;
   std::uint64_t lost_iterations = 0;
+  recovery_times times;  // what resumed_ms went into
 };
 struct set_deadline {
   std::uint64_t token = 0;
@@ -201,7 +216,7 @@ struct end_run {
 };
 
 using action =
-    std::variant<spawn_worker, kill_worker, revoke_generation, find_checkpoint, join_generation,
+    std::variant<spawn_worker, kill_worker, revoke_generation, find_source, join_generation,
                  start_training, ask_to_stop, query_workers, record_generation, record_recovery,
                  set_deadline, await_final_checkpoint, announce, end_run>;
 

@@ -31,7 +31,7 @@ void engine::revoke_members() {
     m.stands = standing::revoking;
     m.digest.clear();
     m.finish.reset();
-    arm(m.wait, limits_.park_timeout);
+    arm_rank(rank, limits_.park_timeout);
   }
   because(cat("generation ", s_.generation, " is revoked"));
 }
@@ -50,6 +50,7 @@ void engine::handle(const worker_parked& e) {
   m->decided = said.decided;
   // Told to take other state and not known to have done so: what it holds may be of a void branch.
   m->has_state = m->has_state && said.has_state;
+  s_.parked_at = now_;
   because(cat("rank ", e.rank, " parked at iteration ", said.committed));
   // What is distrusted is no progress, but it is history that a rollback has to void.
   if (m->has_state && s_.distrust) s_.highest = std::max(s_.highest, m->committed);

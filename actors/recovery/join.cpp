@@ -5,15 +5,26 @@
 
 // Setting up a generation, and what shows that it works: equal digests, then a commit.
 namespace ftrt::recovery {
+namespace {
 
-void engine::begin_join(const std::string& checkpoint_directory) {
+double ms(time_point from, time_point to) {
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+std::int64_t whole(double number) {
+  return static_cast<std::int64_t>(number + 0.5);
+}
+
+}  // namespace
+
+void engine::begin_join() {
   FTRT_ASSERT(all(is_at_rest));
   s_.at = phase::joining;
   join_generation join{s_.generation, {}};
   for_each_rank([&](rank_id rank, member& m) {
     // Survivors never receive state: only the stateless may.
     if (m.has_state) FTRT_ASSERT(keeps_state(m));
-    join.by_rank.push_back(join_of(rank, checkpoint_directory));
+    join.by_rank.push_back(join_of(rank));
     m.stands = standing::joining;
     m.digest.clear();
     m.finish.reset();
@@ -23,7 +34,7 @@ void engine::begin_join(const std::string& checkpoint_directory) {
   because(cat("generation ", s_.generation, " joins at iteration ", s_.from));
 }
 
-protocol::join engine::join_of(rank_id rank, const std::string& checkpoint_directory) const {
+protocol::join engine::join_of(rank_id rank) const {
   const member& m = s_.ranks[rank.value()];
   protocol::join join{.generation = s_.generation,
                       .branch = s_.branch,
@@ -32,10 +43,9 @@ protocol::join engine::join_of(rank_id rank, const std::string& checkpoint_direc
                       .role = m.role,
                       .iteration = s_.from,
                       .source = {},
-                      .checkpoint_directory = checkpoint_directory};
+                      .checkpoint_directory = s_.loaded ? s_.loaded->directory : std::string{}};
   if (m.role != protocol::state_role::receive) return join;
-  for (std::uint32_t r = 0; r < s_.ranks.size(); ++r)
-    if (s_.ranks[r].has_state && cat("survivor:", r) == m.source) join.source = rank_id{r};
+  join.source = s_.giver;
   FTRT_ASSERT(join.source != rank);
   return join;
 }
@@ -109,9 +119,8 @@ void engine::handle(const worker_join_failed& e) {
   if (m == nullptr || !of_this_generation(e.failed.generation)) return;
   if (m->stands != standing::joining) return because("it was not asked to join");
   const error_code code = e.failed.code;
-  if (code == error_code::corrupt && m->role == protocol::state_role::load_checkpoint) {
-    s_.quarantine = s_.checkpoint;
-    s_.quarantined.push_back(*s_.checkpoint);
+  if (code == error_code::corrupt && s_.loaded) {
+    s_.quarantined.push_back(*s_.loaded);
   } else if (code != error_code::peer_lost && code != error_code::aborted &&
              code != error_code::timeout && ++m->join_failures > 1 && !keeps_state(*m)) {
     doom(e.rank, cat("failed to join again: ", e.failed.text));
@@ -124,6 +133,7 @@ void engine::handle(const worker_join_failed& e) {
 void engine::train() {
   s_.at = phase::training;
   s_.group_wait = {};
+  s_.trained_at = now_;
   s_.quarantined.clear();
   s_.dead_decided.clear();
   s_.dead_committed = {};
@@ -154,9 +164,6 @@ void engine::note_progress(iteration_id committed) {
 
 // The newest generation has committed: what was lost before it began is made good.
 void engine::record_recoveries() {
-  const auto ms = [](time_point from, time_point to) {
-    return std::chrono::duration<double, std::milli>(to - from).count();
-  };
   std::vector<loss> still;
   for (loss& each : s_.unrecovered) {
     if (each.generation >= s_.generation) {
@@ -164,13 +171,32 @@ void engine::record_recoveries() {
       continue;
     }
     const std::string& source = at(each.rank).source;
+    const recovery_times times = times_of(each);
     const double resumed_ms = ms(each.fault_at, now_);
-    act(record_recovery{s_.generation, each.rank, each.cause, source,
-                        ms(each.fault_at, each.detected_at), resumed_ms, s_.abandoned.value()});
+    act(record_recovery{s_.generation, each.rank, each.cause, source, times.detect_ms, resumed_ms,
+                        s_.abandoned.value(), times});
     tell(event::kind::recovered, each.rank,
-         cat("from ", source, " after ", static_cast<std::int64_t>(resumed_ms + 0.5), " ms"));
+         cat("from ", source, " after ", whole(resumed_ms), " ms (detect ", whole(times.detect_ms),
+             ", park ", whole(times.park_ms), ", spawn ", whole(times.spawn_ms), ", join ",
+             whole(times.join_ms), ", first step ", whole(times.first_step_ms), "), ", s_.abandoned,
+             " iterations lost"));
   }
   s_.unrecovered = std::move(still);
+}
+
+// Stretches that follow each other, so that their sum is the whole. What went on in generations
+// that failed in between counts as parking and spawning.
+recovery_times engine::times_of(const loss& lost) const {
+  const time_point parked = std::max(lost.detected_at, s_.parked_at);
+  const time_point rested = std::max(parked, s_.rested_at);
+  const time_point trained = std::max(rested, s_.trained_at);
+  recovery_times times;
+  times.detect_ms = ms(lost.fault_at, lost.detected_at);
+  times.park_ms = ms(lost.detected_at, parked);
+  times.spawn_ms = ms(parked, rested);
+  times.join_ms = ms(rested, trained);
+  times.first_step_ms = ms(trained, now_);
+  return times;
 }
 
 }  // namespace ftrt::recovery

@@ -56,6 +56,10 @@ void engine::lose(rank_id rank, const worker_lost& e) {
       replace(rank);
       if (s_.at != phase::ended) settle_take_over();
       return;
+    case phase::gathering:  // all others are on their way already
+      replace(rank);
+      if (s_.at != phase::ended) settle();
+      return;
     case phase::training:
     case phase::joining:
       generation_failed(s_.last_cause);
@@ -94,14 +98,16 @@ void engine::order(rank_id rank, std::chrono::nanoseconds delay) {
   m.incarnation = m.incarnation.next();
   m.stands = standing::starting;
   act(spawn_worker{rank, m.incarnation, delay});
-  arm(m.wait, delay + limits_.start_timeout);
+  arm_rank(rank, delay + limits_.start_timeout);
 }
 
 void engine::replace(rank_id rank) {
   ++at(rank).attempts;
   ++s_.restarts_total;
-  if (limits_.window.count() > 0)
-    std::erase_if(s_.restarts, [&](time_point t) { return t <= now_ - limits_.window; });
+  if (limits_.window.count() > 0) {
+    const auto fresh = [&](time_point t) { return t > now_ - limits_.window; };
+    s_.restarts.erase(s_.restarts.begin(), std::ranges::find_if(s_.restarts, fresh));
+  }
   s_.restarts.push_back(now_);
   if (within_budget(rank)) order(rank, backoff(rank));
 }
@@ -112,7 +118,7 @@ void engine::doom(rank_id rank, std::string cause) {
   m.stands = standing::doomed;
   m.kill_cause = std::move(cause);
   act(kill_worker{rank, m.incarnation, m.kill_cause});
-  arm(m.wait, limits_.park_timeout);
+  arm_rank(rank, limits_.park_timeout);
   because(cat("rank ", rank, " is killed: ", m.kill_cause));
 }
 

@@ -4,6 +4,11 @@
 #include <ftrt/error.hpp>
 
 namespace ftrt::recovery {
+namespace {
+
+constexpr std::uint32_t checked_at_once = 32;
+
+}  // namespace
 
 transition step(state s, const policy& limits, const input& in, time_point now) {
   FTRT_ASSERT(limits.world_size > 0);
@@ -38,8 +43,14 @@ bool engine::of_this_generation(generation_id g) {
   return false;
 }
 
-bool engine::all(bool (*is)(const member&)) const {
-  return std::ranges::all_of(s_.ranks, is);
+bool engine::all(bool (*is)(const member&)) {
+  const auto n = static_cast<std::uint32_t>(s_.ranks.size());
+  std::uint32_t& at = s_.last_looked_at.at;
+  for (std::uint32_t looked = 0; looked < n; ++looked) {
+    if (!is(s_.ranks[at])) return false;
+    at = at + 1 == n ? 0 : at + 1;
+  }
+  return true;
 }
 
 void engine::fence(std::string_view what) {
@@ -57,31 +68,41 @@ void engine::tell(event::kind kind, std::optional<rank_id> rank, std::string tex
 }
 
 void engine::arm(deadline& d, std::chrono::nanoseconds after) {
-  d = {++s_.last_token, now_ + after};
+  d = {make_token(++s_.last_token), now_ + after};
   act(set_deadline{d.token, d.at});
 }
 
-// At most one generation lives, and nobody is left behind in an older one.
-void engine::check_generation() const {
-  const bool alive =
-      s_.at == phase::joining || s_.at == phase::training || s_.at == phase::finishing;
-  for (const member& m : s_.ranks) {
-    if (!alive) FTRT_ASSERT(!is_member(m));
-    if (s_.at == phase::joining || s_.at == phase::training)
-      FTRT_ASSERT(is_member(m) || m.stands == standing::doomed);
-    if (s_.at == phase::finishing)
-      FTRT_ASSERT(m.stands == standing::finished || m.stands == standing::absent);
-    if (s_.at == phase::choosing) FTRT_ASSERT(is_at_rest(m));
-  }
+// The rank goes with the token, so that it is found again without a search.
+void engine::arm_rank(rank_id rank, std::chrono::nanoseconds after) {
+  deadline& d = at(rank).wait;
+  d = {make_token(++s_.last_token, rank), now_ + after};
+  act(set_deadline{d.token, d.at});
 }
 
-void engine::check_invariants() const {
+// At most one generation lives, and nobody is left behind in an older one. Who is waited for has a
+// deadline.
+void engine::check_member(const member& m) const {
+  const bool alive =
+      s_.at == phase::joining || s_.at == phase::training || s_.at == phase::finishing;
+  if (!alive) FTRT_ASSERT(!is_member(m));
+  if (s_.at == phase::joining || s_.at == phase::training)
+    FTRT_ASSERT(is_member(m) || m.stands == standing::doomed);
+  if (s_.at == phase::finishing)
+    FTRT_ASSERT(m.stands == standing::finished || m.stands == standing::absent);
+  if (s_.at == phase::choosing) FTRT_ASSERT(is_at_rest(m));
+  const bool waits = m.stands == standing::starting || m.stands == standing::queried ||
+                     m.stands == standing::revoking || m.stands == standing::doomed;
+  if (waits) FTRT_ASSERT(m.wait.token != 0);
+}
+
+// In a large world some ranks after each step, by turns.
+void engine::check_invariants() {
   if (s_.at == phase::ended) return;
-  check_generation();
-  for (const member& m : s_.ranks) {
-    const bool waits = m.stands == standing::starting || m.stands == standing::queried ||
-                       m.stands == standing::revoking || m.stands == standing::doomed;
-    if (waits) FTRT_ASSERT(m.wait.token != 0);
+  const auto n = static_cast<std::uint32_t>(s_.ranks.size());
+  std::uint32_t& at = s_.last_checked.at;
+  for (std::uint32_t checked = 0; checked < std::min(n, checked_at_once); ++checked) {
+    check_member(s_.ranks[at]);
+    at = at + 1 == n ? 0 : at + 1;
   }
   const bool group_waits =
       s_.at == phase::joining || s_.at == phase::choosing || s_.at == phase::finishing;

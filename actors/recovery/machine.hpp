@@ -43,7 +43,7 @@ enum class phase : std::uint8_t {
   idle,         // nothing was begun
   taking_over,  // asked workers that may be alive who they are
   gathering,    // revoked; waits until every rank is at rest: parked, or new and ready
-  choosing,     // all at rest, none has state: asked the catalog for a checkpoint
+  choosing,     // all at rest, none has state: asked for a snapshot or a checkpoint
   joining,      // generation `generation` is being set up
   training,     // generation `generation` lives
   finishing,    // all ranks finished; the final checkpoint is being made durable
@@ -92,7 +92,7 @@ struct member {
   generation_id said_generation;                                         // take-over
 
   protocol::state_role role = protocol::state_role::initial;  // in the newest join
-  std::string source;                                         // "survivor:0", "checkpoint:400"
+  std::string source;                                         // "survivor:0", "snapshot:400"
   std::string digest;                                         // joined
   std::optional<finish_report> finish;
   std::optional<std::string> program_error;
@@ -115,6 +115,13 @@ struct loss {
   friend bool operator==(const loss&, const loss&) = default;
 };
 
+// Where a search over the ranks stopped, for the next one to begin there. No part of what a state
+// means: any two are equal.
+struct search_hint {
+  std::uint32_t at = 0;
+  friend bool operator==(const search_hint&, const search_hint&) { return true; }
+};
+
 // All that the machine knows. Plain data: copy it, compare it, print it, keep it for a postmortem.
 struct state {
   phase at = phase::idle;
@@ -132,10 +139,15 @@ struct state {
   iteration_id dead_committed;             // the newest that one of them had committed
   std::vector<iteration_id> dead_decided;  // iterations whose decision one of them had seen
   bool distrust = false;                   // digests disagree without a majority: no state counts
-  std::optional<iteration_id> checkpoint;  // loaded by `generation`
-  std::optional<iteration_id> quarantine;  // to be set aside with the next find_checkpoint
-  std::vector<iteration_id> quarantined;   // since the last start of training
-  std::uint32_t asks = 0;                  // how often the catalog was asked the same
+  std::optional<rung> loaded;              // by `generation`
+  rank_id giver;                           // the survivor that others receive from
+  std::vector<rung> quarantined;           // failed to load since training last began
+  std::uint32_t asks = 0;                  // how often the same was asked
+
+  // When the newest generation was made, for the account of what a recovery took.
+  time_point parked_at{};   // the last survivor was out
+  time_point rested_at{};   // all ranks were at rest
+  time_point trained_at{};  // all had joined
 
   std::vector<loss> unrecovered;
   std::uint64_t barren = 0;          // generations that failed in a row without a new commit
@@ -153,6 +165,11 @@ struct state {
   deadline stop_wait;
 
   std::uint64_t fenced = 0;  // messages of older generations and incarnations, refused
+
+  // With ten thousand ranks a look at all of them after each word of one would be a look at a
+  // hundred million: the rank that was waited for is looked at first, the rest only when it came.
+  search_hint last_looked_at;
+  search_hint last_checked;
 
   friend bool operator==(const state&, const state&) = default;
 };

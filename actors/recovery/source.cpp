@@ -8,6 +8,12 @@ namespace {
 
 constexpr std::size_t enough_evidence = 64;
 
+protocol::state_role role_of(const std::optional<rung>& from) {
+  if (!from) return protocol::state_role::initial;
+  return from->from == rung::kind::snapshot ? protocol::state_role::load_snapshot
+                                            : protocol::state_role::load_checkpoint;
+}
+
 }  // namespace
 
 bool engine::is_survivor(const member& m) const {
@@ -17,7 +23,13 @@ bool engine::is_survivor(const member& m) const {
 // Did any rank, dead or alive, see the decision of iteration k? Only exact evidence counts: ranks
 // of one generation are never further apart than one iteration, so that a damaged page of a dead
 // rank cannot move anybody.
-bool engine::decision_seen(iteration_id k) const {
+bool engine::decision_seen(iteration_id k) {
+  if (evidence_ && evidence_->first == k) return evidence_->second;
+  evidence_ = {k, look_for_evidence(k)};
+  return evidence_->second;
+}
+
+bool engine::look_for_evidence(iteration_id k) const {
   if (s_.highest == k || std::ranges::find(s_.dead_decided, k) != s_.dead_decided.end())
     return true;
   return std::ranges::any_of(s_.ranks, [&](const member& m) {
@@ -26,23 +38,25 @@ bool engine::decision_seen(iteration_id k) const {
 }
 
 // The iteration at which this survivor can stand without help.
-iteration_id engine::reach(const member& m) const {
+iteration_id engine::reach(const member& m) {
   const bool can_apply = m.prepared == m.committed.next() && decision_seen(m.prepared);
   return can_apply ? m.prepared : m.committed;
 }
 
 void engine::choose() {
+  s_.rested_at = now_;
   std::optional<iteration_id> target;
   for (const member& m : s_.ranks)
     if (is_survivor(m)) target = std::max(target.value_or(iteration_id{}), reach(m));
   weigh_the_dead(target);
-  if (!target) return ask_for_checkpoint();
+  if (!target) return ask_for_source();
   if (doom_those_behind(*target)) return;
   continue_from_survivors(*target);
 }
 
 // What the dead had committed counts as history; their pages are not trusted further than that.
 void engine::weigh_the_dead(std::optional<iteration_id> target) {
+  evidence_.reset();
   const iteration_id dead = s_.dead_committed;
   // One past the target: all survivors lack what only a dead rank had, so it is done again. More
   // than one past it cannot be: that page is damaged.
@@ -80,34 +94,38 @@ void engine::continue_from_survivors(iteration_id target) {
     m.role = protocol::state_role::receive;
     m.source = cat("survivor:", *source);
   });
-  s_.checkpoint.reset();
+  s_.loaded.reset();
+  s_.giver = *source;
   open_branch_at(target);
-  begin_join("");
+  begin_join();
 }
 
-void engine::ask_for_checkpoint() {
+void engine::ask_for_source() {
   s_.at = phase::choosing;
   s_.asks = 1;
-  act(find_checkpoint{s_.quarantine});
+  look_for_source();
   arm(s_.group_wait, limits_.checkpoint_timeout);
-  because("no rank has state: the catalog is asked");
+  because("no rank has state: memory and the catalog are asked");
 }
 
-void engine::handle(const checkpoint_found& e) {
-  if (s_.at != phase::choosing) return because("no checkpoint is asked for");
-  if (e.newest && std::ranges::count(s_.quarantined, e.newest->iteration) > 0)
-    return because("that checkpoint did not load: an answer to an older question");
-  s_.quarantine.reset();
+// Snapshots are the workers' own word: where that is distrusted, only what is on disk counts.
+void engine::look_for_source() {
+  act(find_source{s_.generation, s_.quarantined, !s_.distrust});
+}
+
+void engine::handle(const source_found& e) {
+  // An answer to an older question may be of history that is void by now.
+  if (!of_this_generation(e.generation)) return;
+  if (s_.at != phase::choosing) return because("no state is asked for");
   s_.distrust = false;
-  s_.checkpoint.reset();
-  if (e.newest) s_.checkpoint = e.newest->iteration;
+  s_.loaded = e.newest;
   for_each_rank([&](rank_id, member& m) {
     m.has_state = false;
-    m.role = e.newest ? protocol::state_role::load_checkpoint : protocol::state_role::initial;
-    m.source = e.newest ? cat("checkpoint:", e.newest->iteration) : "initial";
+    m.role = role_of(s_.loaded);
+    m.source = name_of(s_.loaded);
   });
-  open_branch_at(s_.checkpoint.value_or(iteration_id{}));
-  begin_join(e.newest ? e.newest->directory : "");
+  open_branch_at(s_.loaded ? s_.loaded->iteration : iteration_id{});
+  begin_join();
 }
 
 // Commits past `target` are void from now on, if there are any.

@@ -33,7 +33,7 @@ void engine::handle(const take_over& e) {
     if (m.incarnation.value() == 0) return order(rank, std::chrono::nanoseconds{0});
     m.stands = standing::queried;
     m.has_state = true;  // until it says otherwise: should it die, its page counts
-    arm(m.wait, limits_.start_timeout);
+    arm_rank(rank, limits_.start_timeout);
   });
   act(query_workers{});
   because(s_.last_cause);
@@ -109,8 +109,10 @@ void engine::handle(const worker_start_failed& e) {
 // ---- take-over ---------------------------------------------------------------------------------
 
 void engine::settle_take_over() {
-  for (const member& m : s_.ranks)
-    if (m.stands == standing::queried || m.stands == standing::doomed) return;
+  if (!all([](const member& m) {
+        return m.stands != standing::queried && m.stands != standing::doomed;
+      }))
+    return;
   adoptable() ? adopt() : leave_take_over();
 }
 
@@ -131,13 +133,13 @@ void engine::adopt() {
   for (const member& m : s_.ranks) s_.highest = std::max(s_.highest, m.committed);
   s_.frontier = s_.from = s_.highest;
   because(cat("all ranks train in generation ", s_.generation, ": adopted as it is"));
-  for_each_rank([&](rank_id, member& m) {
+  for_each_rank([&](rank_id rank, member& m) {
     m.role = protocol::state_role::keep;
     m.stands = standing::training;
     if (m.finish && m.finish->said.generation == s_.generation) m.stands = standing::finished;
     // It repeats its report after its hello; without one nothing would ever move on.
     else if (m.said_phase == protocol::worker_phase::finished)
-      arm(m.wait, limits_.start_timeout);
+      arm_rank(rank, limits_.start_timeout);
   });
   if (s_.stop_wanted) act(ask_to_stop{});
   judge_program();

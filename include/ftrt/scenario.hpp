@@ -100,6 +100,8 @@ struct scenario {
     std::uint64_t every_iterations = 100;  // 0: only the final one
     std::uint64_t keep_last = 3;
     bool verify = true;  // read each checkpoint back before it is called verified
+    std::uint64_t snapshot_every_iterations = 0;  // 0: only where a checkpoint is due
+    bool restore_from_memory = true;  // without survivors: newest snapshot before checkpoints
   } checkpoint;
 
   struct {

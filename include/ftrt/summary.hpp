@@ -6,6 +6,15 @@
 
 namespace ftrt {
 
+// What the milliseconds of a recovery went into, one stretch after the other.
+struct recovery_times {
+  double detect_ms = 0;      // from the fault to the DOWN
+  double park_ms = 0;        // until the last survivor was out of the collective
+  double spawn_ms = 0;       // until every lost rank had a new worker (what parking left of it)
+  double join_ms = 0;        // until all had state and communicator, digests compared
+  double first_step_ms = 0;  // until the next iteration was committed
+};
+
 // One return from the loss of one or more ranks.
 struct recovery_record {
   std::uint64_t generation = 0;       // the one that training went on in
@@ -13,10 +22,11 @@ struct recovery_record {
   std::string actor;                  // the trainer that reported it, "trainer:1"
   std::string cause;                  // "killed by signal 9 (SIGKILL)"
   std::string source;                 // where its state came from: "survivor:0",
-                                      // "checkpoint:400", "initial"
+                                      // "snapshot:400", "checkpoint:400", "initial"
   double detected_ms = 0;             // from the fault to the DOWN
   double resumed_ms = 0;              // from the fault to the next committed iteration
   std::uint64_t lost_iterations = 0;  // committed ones that a rollback undid
+  recovery_times times;               // what resumed_ms went into
 };
 
 struct actor_restart_record {

@@ -95,7 +95,8 @@ control_word trainer::impl::make_word(const data::data_window& window, double lo
   const auto scale = state.at(real::loss_scale);
   const auto measure = training::unscale_and_measure(gradients(), static_cast<float>(1.0 / scale));
   const auto k = window.iteration.value();
-  const auto every = program.values.checkpoint.every_iterations;
+  const auto due = [k](std::uint64_t every) { return every > 0 && k % every == 0; };
+  const auto& checkpoint = program.values.checkpoint;
   control_word word;
   word.iteration = k;
   word.found_inf = measure.found_inf ? 1 : 0;
@@ -105,7 +106,9 @@ control_word trainer::impl::make_word(const data::data_window& window, double lo
   for (auto m = mine.begin; m < mine.end; ++m) {
     word.samples += program.schedule->micro_batch(window, m).size();
   }
-  if (every > 0 && k % every == 0) word.flags |= training::flag_snapshot;
+  if (due(checkpoint.every_iterations) || due(checkpoint.snapshot_every_iterations)) {
+    word.flags |= training::flag_snapshot;
+  }
   if (stop_requested.load(std::memory_order_relaxed)) word.flags |= training::flag_stop;
   return word;
 }

@@ -64,7 +64,7 @@ result<protocol::joined> trainer::impl::join(const protocol::join& request,
   generation = request.generation;
   branch = request.branch;
   const bool kept = request.role == state_role::keep || request.role == state_role::apply_prepared;
-  if (auto ok = take_role(request); !ok) return tl::unexpected(std::move(ok.error()));
+  if (auto ok = take_role(request, source_state); !ok) return tl::unexpected(std::move(ok.error()));
 
   comm = std::move(next);
   comm->on_wait([this] { progress.wait_on(); });
@@ -81,7 +81,8 @@ result<protocol::joined> trainer::impl::join(const protocol::join& request,
 }
 
 // What this rank can do for its state on its own, before it meets the others.
-result<void> trainer::impl::take_role(const protocol::join& request) {
+result<void> trainer::impl::take_role(const protocol::join& request,
+                                      const storage::shared_memory* source_state) {
   switch (request.role) {
     case state_role::keep:
       return keep_state(request);
@@ -96,6 +97,7 @@ result<void> trainer::impl::take_role(const protocol::join& request) {
   evaluation.reset();
   has_state = false;
   if (request.role == state_role::load_checkpoint) return load_state(request);
+  if (request.role == state_role::load_snapshot) return load_snapshot(request, source_state);
   if (request.role == state_role::initial) {
     std::memcpy(state.base(), program.initial.data(), program.initial.size());
   }
@@ -162,12 +164,26 @@ result<void> trainer::impl::load_state(const protocol::join& request) {
   return training::check_options(state, program.values);
 }
 
+// Nobody writes there any more, so this need not wait for the others.
+result<void> trainer::impl::load_snapshot(const protocol::join& request,
+                                          const storage::shared_memory* source_state) {
+  if (auto ok = receive_state(request, source_state); !ok) return ok;
+  if (committed() != request.iteration) {
+    return fail(error_code::corrupt, "the snapshot in memory is of iteration " +
+                                         std::to_string(committed().value()) + ", expected " +
+                                         std::to_string(request.iteration.value()));
+  }
+  return training::check_options(state, program.values);
+}
+
 result<void> trainer::impl::receive_state(const protocol::join& request,
                                           const storage::shared_memory* source_state) {
   if (source_state == nullptr || source_state->size() < program.map.layout.arena_bytes) {
-    return fail(error_code::invalid_argument, "the state memory of rank " +
-                                                  std::to_string(request.source.value()) +
-                                                  " is missing or too small");
+    return fail(error_code::invalid_argument,
+                request.role == state_role::receive
+                    ? "the state memory of rank " + std::to_string(request.source.value()) +
+                          " is missing or too small"
+                    : "the memory of the snapshot is missing or too small");
   }
   std::memcpy(state.base(), source_state->data(), program.map.layout.arena_bytes);
   return {};

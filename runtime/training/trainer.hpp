@@ -89,7 +89,8 @@ class trainer {
 
   // Becomes a member of the generation: brings the state to request.iteration by its role (see
   // protocol::state_role), then compares digests with all ranks over `comm`, which it keeps.
-  // `source_state`: for role receive, the source's state memory, mapped read-only. Blocks until all
+  // `source_state`: for role receive the source's state memory, for load_snapshot the state that
+  // control holds; mapped read-only. Blocks until all
   // ranks are there. On failure the state counts as before where it is untouched (keep), else the
   // rank is stateless.
   [[nodiscard]] result<protocol::joined> join(const protocol::join& request,

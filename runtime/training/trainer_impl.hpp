@@ -48,10 +48,12 @@ struct trainer::impl {
   // ---- join.cpp
   result<protocol::joined> join(const protocol::join& request, std::shared_ptr<communicator> next,
                                 const storage::shared_memory* source_state);
-  result<void> take_role(const protocol::join& request);
+  result<void> take_role(const protocol::join& request, const storage::shared_memory* source_state);
   result<void> keep_state(const protocol::join& request);
   result<void> apply_prepared(const protocol::join& request);
   result<void> load_state(const protocol::join& request);
+  result<void> load_snapshot(const protocol::join& request,
+                             const storage::shared_memory* source_state);
   result<void> receive_state(const protocol::join& request,
                              const storage::shared_memory* source_state);
   result<protocol::joined> compare_digests(const protocol::join& request, bool kept);

@@ -30,7 +30,8 @@ result<void> check(const protocol::join& request, std::size_t descriptors,
     return fail(error_code::invalid_argument, "join: rank " + number(request.source.value()) +
                                                   " cannot be the source of the state");
   }
-  const std::size_t expected = 1 + request.world_size + (receives ? 1 : 0);
+  const bool loads = request.role == protocol::state_role::load_snapshot;
+  const std::size_t expected = 1 + request.world_size + (receives || loads ? 1 : 0);
   if (descriptors != expected) {
     return fail(error_code::invalid_argument, "join: expected " + number(expected) +
                                                   " descriptors, found " + number(descriptors));
@@ -74,7 +75,7 @@ result<join_command> prepare_join(const protocol::join& request, std::vector<uni
   }
   if (next != descriptors.end()) {
     command.source_state = maps.map(std::move(*next), program.layout().arena_bytes,
-                                    access::read_only, "state memory of the source");
+                                    access::read_only, "memory with the state to copy");
   }
   if (maps.failed()) return tl::unexpected(*maps.failed());
   return command;

@@ -115,7 +115,8 @@ std::size_t promised_descriptors(const message& m) {
   if (std::holds_alternative<attach_control>(m)) return 1;
   const auto* j = std::get_if<join>(&m);
   if (j == nullptr) return 0;
-  return 1 + std::size_t{j->world_size} + (j->role == state_role::receive ? 1 : 0);
+  const bool with_state = j->role == state_role::receive || j->role == state_role::load_snapshot;
+  return 1 + std::size_t{j->world_size} + (with_state ? 1 : 0);
 }
 
 result<std::pair<unique_fd, unique_fd>> socket_pair(int type) {

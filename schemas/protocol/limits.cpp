@@ -141,7 +141,7 @@ std::string check(const join& m) {
                         bad_name("checkpoint_directory", m.checkpoint_directory, max_path_bytes));
   if (!wrong.empty()) return wrong;
   if (wrong = bad_rank("rank", m.rank, m.world_size); !wrong.empty()) return wrong;
-  if (m.role > state_role::initial) return "role: unknown";
+  if (m.role > state_role::load_snapshot) return "role: unknown";
   if (m.role == state_role::load_checkpoint && !m.checkpoint_directory.starts_with('/')) {
     return "checkpoint_directory: expected an absolute path, found '" + m.checkpoint_directory +
            "'";

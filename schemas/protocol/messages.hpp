@@ -89,10 +89,12 @@ enum class state_role : std::uint8_t {
   receive,          // stateless: copy the state of rank `source`
   load_checkpoint,  // stateless: read `checkpoint_directory`
   initial,          // stateless: the initial weights of the seed
+  load_snapshot,    // stateless: copy the state that control put together from snapshots
 };
 
 // Become rank `rank` of generation `generation`. Descriptors: the sync block, then the bucket
-// memory of every rank in rank order, then, for receive only, the state memory of `source`.
+// memory of every rank in rank order, then, for receive, the state memory of `source`, or for
+// load_snapshot the memory with the whole state.
 // Answered by joined or join_failed.
 struct join {
   generation_id generation;

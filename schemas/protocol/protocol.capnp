@@ -153,12 +153,14 @@ enum StateRole {
   receive @2;         # stateless: copy the state memory of rank `source`
   loadCheckpoint @3;  # stateless: read `checkpointDirectory`
   initial @4;         # stateless: the initial weights of the seed
+  loadSnapshot @5;    # stateless: copy the state that control put together from snapshots
 }
 
 struct Join {
   # Become a rank of a generation. Descriptors: the sync block, then the bucket memory of every rank
-  # in rank order, then, for receive only, the state memory of `source`. The worker answers with
-  # Joined or JoinFailed on the control socket; it may be revoked while it joins.
+  # in rank order, then, for receive, the state memory of `source`, or for loadSnapshot the memory
+  # that holds the whole state. The worker answers with Joined or JoinFailed on the control socket;
+  # it may be revoked while it joins.
 
   generation @0 :UInt64;
   branch @1 :UInt32;

@@ -150,6 +150,14 @@ const std::vector<key_spec>& key_rows() {
      "How many are kept; never less than the newest good one."},
     {"checkpoint", "verify", boolean, FTRT_AT(checkpoint.verify), none, {},
      "Read each one back before it is called verified."},
+    {"checkpoint", "snapshot_every_iterations", integer,
+     FTRT_AT(checkpoint.snapshot_every_iterations), count, {},
+     "Iterations from one snapshot in shared memory to the next, which all ranks are restored from "
+     "when none survives; 0: only where a checkpoint is due."},
+    {"checkpoint", "restore_from_memory", boolean, FTRT_AT(checkpoint.restore_from_memory), none,
+     {},
+     "When no rank survives, restore from the newest snapshot in shared memory if no checkpoint is "
+     "newer; false: from checkpoints only."},
 
     {"supervision", "max_restarts", integer, FTRT_AT(supervision.max_restarts), count, {},
      "Restarts that are allowed within `window`; one more fails the run."},

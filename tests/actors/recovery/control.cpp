@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <tests/actors/recovery/simulator.hpp>
 
 // What control does with the machine's actions, and the laws that each of them must keep.
@@ -20,9 +21,11 @@ void simulator::carry_out(const spawn_worker& a) {
     worker& born = each.back();
     if (born.forked) return;
     born.forked = true;
-    if (result_.faults > 0 && dice_.chance(3))
+    if (noise() && dice_.chance(3))
       return post(worker_start_failed{a.rank, a.incarnation, "fork failed"});
     born.alive = true;
+    count(born, 1);
+    forget_the_dead(each);
     later(born, [this](worker& x) { say_hello(x); });
   });
 }
@@ -47,13 +50,11 @@ void simulator::carry_out(const revoke_generation& a) {
   }
 }
 
-void simulator::carry_out(const find_checkpoint& a) {
-  if (a.quarantine_iteration) std::erase(checkpoints_, a.quarantine_iteration->value());
-  checkpoint_found found;
-  if (!checkpoints_.empty())
-    found.newest = {iteration_id{checkpoints_.back()}, "/c/" + std::to_string(checkpoints_.back())};
-  if (result_.faults > 0 && dice_.chance(2)) return;  // the answer is lost
-  post(found);
+void simulator::carry_out(const find_source& a) {
+  const source_found found{a.generation, newest_source(a)};
+  offered_[a.generation.value()].push_back(found.newest);
+  if (noise() && dice_.chance(2)) return;  // the answer is lost
+  post_to_anyone(found);
 }
 
 void simulator::carry_out(const record_generation& a) {
@@ -74,6 +75,7 @@ void simulator::carry_out(const record_generation& a) {
   branch_ = a.branch;
   history_ = a.rollback_to ? a.from.value() : std::max(history_, a.from.value());
   std::erase_if(checkpoints_, [&](std::uint64_t k) { return k > history_; });
+  if (a.rollback_to && shelf_ && shelf_->iteration > *a.rollback_to) shelf_.reset();
 }
 
 void simulator::carry_out(const join_generation& a) {
@@ -86,6 +88,7 @@ void simulator::carry_out(const join_generation& a) {
           "a survivor receives state");
       require(j.iteration >= w.committed, "a committed iteration is given up while a copy lives");
     }
+    check_source(j);
     tell(j.rank.value(), w.incarnation, true, [this, j](worker& x) { enter(x, j); });
   }
 }
@@ -94,7 +97,7 @@ void simulator::carry_out(const start_training& a) {
   for (auto& all : ranks_)
     tell(all.back().rank.value(), all.back().incarnation, false, [this, a](worker& w) {
       if (w.phase != protocol::worker_phase::joined || w.generation != a.generation) return;
-      w.phase = protocol::worker_phase::training;
+      set_place(w, protocol::worker_phase::training, w.generation);
       if (w.committed.value() >= policy_.total_iterations) return finish(w);
       contribute(w);
     });
@@ -116,6 +119,13 @@ void simulator::carry_out(const query_workers&) {
 void simulator::carry_out(const record_recovery& a) {
   ++result_.recoveries;
   require(a.resumed_ms >= a.detected_ms && a.detected_ms >= 0, "times run backwards");
+  const recovery_times& t = a.times;
+  for (const double part : {t.detect_ms, t.park_ms, t.spawn_ms, t.join_ms, t.first_step_ms})
+    require(part >= 0, "a stretch of the recovery is negative");
+  const double sum = t.detect_ms + t.park_ms + t.spawn_ms + t.join_ms + t.first_step_ms;
+  require(std::abs(sum - a.resumed_ms) < 1e-3, "the stretches are not the whole");
+  if (a.source.starts_with("snapshot:")) ++result_.from_snapshots;
+  if (a.source.starts_with("checkpoint:")) ++result_.from_checkpoints;
 }
 
 void simulator::carry_out(const set_deadline& a) {
@@ -126,7 +136,7 @@ void simulator::carry_out(const set_deadline& a) {
 }
 
 void simulator::carry_out(const await_final_checkpoint& a) {
-  const bool committed = !(result_.faults > 0 && dice_.chance(10));
+  const bool committed = !(noise() && dice_.chance(10));
   if (committed) checkpoints_.push_back(a.iteration.value());
   post(final_checkpoint_settled{a.iteration, committed, committed ? "" : "no space"});
 }

@@ -96,7 +96,7 @@ TEST(recovery_loss, a_survivor_that_misses_the_deadline_to_park_is_killed_and_re
   EXPECT_EQ(s.killed(), (std::vector{r0}));
   s.lose(r0, 7);
   s.hello(r0);
-  EXPECT_TRUE(s.one<find_checkpoint>());
+  EXPECT_TRUE(s.one<find_source>());
 }
 
 TEST(recovery_loss, a_generation_does_not_begin_before_every_killed_rank_is_known_dead) {

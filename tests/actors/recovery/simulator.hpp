@@ -1,6 +1,7 @@
 #pragma once
 
 #include <actors/recovery/machine.hpp>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -9,14 +10,26 @@
 #include <string>
 #include <vector>
 
-// A small world around the recovery machine: workers, channels, a catalog and faults, all drawn
-// from one seed. Virtual time, one thread, no process. What it checks are the laws of recovery; a
-// broken one throws law_broken with the seed, and `FTRT_SIM_SEED=n` replays that schedule with a
-// trace.
+// A world around the recovery machine: workers, channels, snapshots in memory, a catalog and
+// faults, all drawn from one seed. Virtual time, one thread, no process. What it checks are the
+// laws of recovery; a broken one throws law_broken.
 namespace ftrt::recovery::sim {
 
 struct law_broken {
   std::string text;
+};
+
+// What happens in a world, as a function of these values alone.
+struct schedule {
+  std::uint64_t seed = 1;
+  // Also delays beyond every deadline, lost answers, repeated messages, slots that are damaged,
+  // joins and forks that fail for no reason of their own.
+  bool noise = true;
+  std::optional<std::vector<std::uint64_t>> kept;  // only these of the drawn faults, by number
+  std::uint32_t ranks = 0;                         // 0: drawn, 1 to 5
+  std::uint64_t faults = 0;                        // 0: drawn; only with `ranks`
+  bool sabotage = false;  // restored snapshots are wrong: to see that a law is broken
+  bool trace = false;
 };
 
 // splitmix64
@@ -32,13 +45,32 @@ class dice {
   std::uint64_t state_;
 };
 
+// One rank's part of a snapshot.
+struct snapshot {
+  generation_id generation;
+  branch_id branch;
+  iteration_id iteration;
+  std::uint64_t content = 0;
+  bool torn = false;      // its digest says so
+  bool poisoned = false;  // verifies, and does not load all the same
+};
+
+// The parts of one snapshot put together.
+struct shelved {
+  iteration_id iteration;
+  std::uint64_t content = 0;
+  bool poisoned = false;
+};
+
 struct worker {
   rank_id rank;
   incarnation_id incarnation;
   bool alive = false;
   bool forked = false;
-  bool deaf = false;     // hangs: answers nothing, contributes nothing
-  bool damaged = false;  // its state has a wrong bit
+  bool deaf = false;          // hangs: answers nothing, contributes nothing
+  std::uint64_t link = 0;     // which trainer it has: what is under way on an older one is lost
+  std::uint64_t content = 0;  // of its state: a function of the commits that made it
+  std::vector<snapshot> snapshots;  // the last three; they outlive it
   protocol::worker_phase phase = protocol::worker_phase::starting;
   generation_id generation;
   generation_id revoked;
@@ -60,13 +92,17 @@ struct result {
   run_outcome outcome = run_outcome::failed;
   std::string error;
   std::uint64_t steps = 0, generations = 0, recoveries = 0, rollbacks = 0, kills = 0, faults = 0;
+  std::uint64_t from_snapshots = 0, from_checkpoints = 0;
+  friend bool operator==(const result&, const result&) = default;
 };
 
 class simulator {
  public:
-  explicit simulator(std::uint64_t seed, bool trace = false);
+  explicit simulator(schedule plan);
   // Runs the schedule to its end. Throws law_broken.
   result run();
+  // How many faults the seed drew, dropped ones included.
+  [[nodiscard]] std::uint64_t drawn_faults() const { return drawn_faults_; }
 
  private:
   // world.cpp: time, channels, faults
@@ -74,9 +110,16 @@ class simulator {
   [[nodiscard]] std::chrono::nanoseconds latency();
   void feed(const input& in);
   void post(input in, std::optional<time_point> when = std::nullopt);
+  void post_to_anyone(input in);
   void from_worker(worker& w, input in);
+  void draw_faults();
+  void draw_many_faults();
   void inject_faults();
-  void one_fault();
+  void one_fault(std::uint64_t number);
+  void kill_many(bool all);
+  void hang(worker& w);
+  void replace_trainer(worker& w);
+  [[nodiscard]] bool noise() const { return plan_.noise && result_.faults > 0; }
   void die(worker& w, const std::string& cause);
   void report_loss(const worker& w, const std::string& cause);
   void replace_supervisor();
@@ -86,7 +129,7 @@ class simulator {
   void carry_out(const spawn_worker& a);
   void carry_out(const kill_worker& a);
   void carry_out(const revoke_generation& a);
-  void carry_out(const find_checkpoint& a);
+  void carry_out(const find_source& a);
   void carry_out(const join_generation& a);
   void carry_out(const start_training& a);
   void carry_out(const ask_to_stop& a);
@@ -99,6 +142,11 @@ class simulator {
   void carry_out(const end_run& a);
 
   // workers.cpp: what a worker does
+  void set_place(worker& w, protocol::worker_phase phase, generation_id generation);
+  void count(const worker& w, std::int64_t by);
+  void take_snapshot(worker& w);
+  void apply(worker& w, iteration_id k);
+  [[nodiscard]] std::uint64_t expected_content(std::uint64_t k);
   void tell(std::uint32_t rank, incarnation_id incarnation, bool lifeline,
             std::function<void(worker&)> command);
   void say_hello(worker& w);
@@ -114,12 +162,17 @@ class simulator {
   void fail_program(worker& w);
   void later(worker& w, std::function<void(worker&)> what);
 
+  // ladder.cpp: what can be loaded where nobody survives
+  [[nodiscard]] std::vector<shelved> complete_snapshots();
+  void forget_the_dead(std::vector<worker>& incarnations);
+  [[nodiscard]] std::optional<rung> newest_source(const find_source& a);
+  void check_source(const protocol::join& j) const;
+
   [[nodiscard]] worker& newest(rank_id r) { return ranks_[r.value()].back(); }
   [[nodiscard]] std::string digest(const worker& w) const;
 
+  schedule plan_;
   dice dice_;
-  std::uint64_t seed_;
-  bool trace_;
   policy policy_;
   machine machine_;
   std::uint64_t epoch_ = 0;  // which supervisor
@@ -143,11 +196,27 @@ class simulator {
   std::uint64_t history_ = 0;  // newest commit of the branch, by anybody
   branch_id branch_{1};
   generation_id branch_since_;
+  std::optional<shelved> shelf_;
+  std::map<std::uint64_t, std::vector<std::optional<rung>>> offered_;  // by generation that asked
+  std::map<std::uint64_t, std::array<std::int64_t, 6>> places_;        // living workers by phase
+  std::int64_t training_ = 0;                                          // of all generations
+  std::int64_t deaf_ = 0;
+  std::vector<std::uint64_t> expected_{0};  // content after k commits
   bool any_damage_ = false;
   bool stop_asked_ = false;
-  std::vector<std::uint64_t> fault_steps_;
+  struct fault {
+    std::uint64_t step = 0;
+    std::uint64_t number = 0;
+  };
+  std::vector<fault> faults_;  // the next one last
+  std::uint64_t drawn_faults_ = 0;
   std::optional<end_run> end_;
   result result_;
 };
+
+// Drops whatever is not needed for a law to break: faults one by one, then the noise.
+[[nodiscard]] schedule shrink(schedule failing);
+// The command that replays it with a trace.
+[[nodiscard]] std::string replay_command(const schedule& s);
 
 }  // namespace ftrt::recovery::sim

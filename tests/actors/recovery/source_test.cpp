@@ -184,7 +184,7 @@ TEST(recovery_join, without_a_majority_nobody_is_believed_and_all_load_the_check
   s.join(r2, "one");
   EXPECT_TRUE(s.killed().empty());
   s.each_rank([&](rank_id r) { s.park(r, 7); });
-  ASSERT_TRUE(s.one<find_checkpoint>());
+  ASSERT_TRUE(s.one<find_source>());
   s.checkpoint(6);
   EXPECT_EQ(s.roles(), std::vector(3, state_role::load_checkpoint));
   EXPECT_EQ(s.one<record_generation>()->rollback_to, iteration_id{6});
@@ -201,7 +201,7 @@ TEST(recovery_join, distrusted_state_stays_distrusted_when_the_reload_is_cut_sho
   s.lose(r1, 1000);  // before rank 0 heard of the join
   s.park(r0, 1000);
   s.hello(r1);
-  EXPECT_TRUE(s.one<find_checkpoint>()) << "what rank 0 holds is of a void branch";
+  EXPECT_TRUE(s.one<find_source>()) << "what rank 0 holds is of a void branch";
 }
 
 TEST(recovery_join, a_newcomer_that_joined_just_before_the_survivors_died_is_a_survivor) {

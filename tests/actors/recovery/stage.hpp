@@ -133,10 +133,13 @@ class stage {
   }
   void commit(std::uint64_t iteration) { feed(progressed{generation(), iteration_id{iteration}}); }
   void checkpoint(std::uint64_t iteration) {
-    feed(checkpoint_found{
-        checkpoint_found::reference{iteration_id{iteration}, "/run/checkpoints/1"}});
+    feed(source_found{generation(),
+                      rung{rung::kind::checkpoint, iteration_id{iteration}, "/run/checkpoints/1"}});
   }
-  void no_checkpoint() { feed(checkpoint_found{}); }
+  void snapshot(std::uint64_t iteration) {
+    feed(source_found{generation(), rung{rung::kind::snapshot, iteration_id{iteration}, {}}});
+  }
+  void no_checkpoint() { feed(source_found{generation(), {}}); }
 
   template <class Function>
   void each_rank(Function&& f) {

@@ -11,9 +11,9 @@ TEST(recovery_start, a_fresh_run_starts_all_ranks_from_initial_weights_in_genera
   s.feed(begin{});
   EXPECT_EQ(s.spawned(), (std::vector{r0, r1}));
   s.hello(r0);
-  EXPECT_FALSE(s.one<find_checkpoint>());
+  EXPECT_FALSE(s.one<find_source>());
   s.hello(r1);
-  EXPECT_TRUE(s.one<find_checkpoint>());
+  EXPECT_TRUE(s.one<find_source>());
   s.no_checkpoint();
   const auto record = s.one<record_generation>();
   ASSERT_TRUE(record);
@@ -104,9 +104,10 @@ TEST(recovery_start, C18_a_checkpoint_that_does_not_load_is_quarantined_and_the_
   EXPECT_EQ(s.one<revoke_generation>()->ranks, (std::vector{r0, r1}));
   s.park(r0, 0, 0, false, false);
   s.park(r1, 0, 0, false, false);
-  ASSERT_TRUE(s.one<find_checkpoint>());
-  EXPECT_EQ(s.one<find_checkpoint>()->quarantine_iteration, iteration_id{400});
-  s.checkpoint(400);  // an answer to an older question
+  ASSERT_TRUE(s.one<find_source>());
+  EXPECT_EQ(s.one<find_source>()->quarantined,
+            (std::vector{rung{rung::kind::checkpoint, iteration_id{400}, "/run/checkpoints/1"}}));
+  s.feed(source_found{generation_id{4}, s.now().quarantined.front()});  // an older question's
   EXPECT_EQ(s.now().at, phase::choosing);
   s.checkpoint(350);
   EXPECT_EQ(s.one<record_generation>()->rollback_to, iteration_id{350});
@@ -120,7 +121,7 @@ TEST(recovery_start, a_catalog_that_does_not_answer_is_asked_three_times) {
   s.hello(r0);
   for (int i = 0; i < 2; ++i) {
     s.feed(deadline_passed{s.now().group_wait.token});
-    EXPECT_TRUE(s.one<find_checkpoint>());
+    EXPECT_TRUE(s.one<find_source>());
   }
   s.feed(deadline_passed{s.now().group_wait.token});
   ASSERT_TRUE(s.one<end_run>());

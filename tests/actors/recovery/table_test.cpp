@@ -90,7 +90,7 @@ const std::vector<named_input> every_input{
        s.feed(peers_reported_lost{s.generation(), {r1}});
      }},
     {"progressed", [](stage& s) { s.commit(8); }},
-    {"checkpoint_found", [](stage& s) { s.checkpoint(5); }},
+    {"source_found", [](stage& s) { s.checkpoint(5); }},
     {"final_checkpoint_settled",
      [](stage& s) {
        s.feed(final_checkpoint_settled{iteration_id{1000}, true, ""});
@@ -115,7 +115,7 @@ const std::map<std::string, std::string> outcomes{
     {"worker_program_failed", ".t..jr.."},  // waits for its peers' word
     {"peers_reported_lost", "....jr.."},    // killed; its loss follows
     {"progressed", ".....r.."},
-    {"checkpoint_found", "...J...."},
+    {"source_found", "...J...."},
     {"final_checkpoint_settled", "......E."},
     {"stop_requested", "itgcjrf."},
     {"deadline_passed", "........"},  // a token that nobody waits for

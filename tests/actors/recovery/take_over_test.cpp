@@ -60,7 +60,7 @@ TEST(recovery_take_over, losses_and_ranks_never_started_are_replaced) {
   s.lose(r1, 50);
   EXPECT_EQ(s.spawned(), (std::vector{r1}));
   s.all_hello();
-  EXPECT_TRUE(s.one<find_checkpoint>());
+  EXPECT_TRUE(s.one<find_source>());
   s.checkpoint(40);
   EXPECT_EQ(s.one<record_generation>()->rollback_to, iteration_id{40});
 }
@@ -99,7 +99,7 @@ TEST(recovery_take_over, state_of_a_void_branch_is_not_believed) {
   s.hello(r1, worker_phase::parked, 4, 50);
   s.park(r0, 50);
   s.park(r1, 50);
-  EXPECT_TRUE(s.one<find_checkpoint>());
+  EXPECT_TRUE(s.one<find_source>());
 }
 
 TEST(recovery_take_over, a_new_trainer_repeats_what_may_be_lost) {

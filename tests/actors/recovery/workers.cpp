@@ -13,10 +13,12 @@ void simulator::tell(std::uint32_t rank, incarnation_id incarnation, bool lifeli
   worker& w = ranks_[rank].back();
   time_point at = now_ + latency();
   if (!lifeline) at = w.last_told = std::max(at, w.last_told + std::chrono::nanoseconds(1));
-  after(at - now_, [this, rank, incarnation, command = std::move(command)] {
-    worker& x = ranks_[rank].back();
-    if (x.incarnation == incarnation && x.alive && !x.deaf) command(x);
-  });
+  after(at - now_,
+        [this, rank, incarnation, lifeline, link = w.link, command = std::move(command)] {
+          worker& x = ranks_[rank].back();
+          if (x.incarnation != incarnation || !x.alive || x.deaf) return;
+          if (lifeline || x.link == link) command(x);
+        });
 }
 
 // The worker goes on by itself, if it still stands where it stood.
@@ -32,7 +34,52 @@ void simulator::later(worker& w, std::function<void(worker&)> what) {
 }
 
 std::string simulator::digest(const worker& w) const {
-  return (w.damaged ? "bad" : "s") + std::to_string(w.committed.value());
+  return std::to_string(w.content);
+}
+
+// ---- where workers stand, counted, so that ten thousand need not be looked at ------------------
+
+void simulator::count(const worker& w, std::int64_t by) {
+  if (!w.alive) return;
+  places_[w.generation.value()][static_cast<std::size_t>(w.phase)] += by;
+  if (w.phase == worker_phase::training) training_ += by;
+  if (w.deaf) deaf_ += by;
+}
+
+void simulator::set_place(worker& w, worker_phase phase, generation_id generation) {
+  count(w, -1);
+  w.phase = phase;
+  w.generation = generation;
+  count(w, 1);
+}
+
+// ---- state, as a number that depends on every commit -------------------------------------------
+
+namespace {
+
+std::uint64_t next_content(std::uint64_t content, std::uint64_t k) {
+  return dice(content * 31 + k).next();
+}
+
+}  // namespace
+
+std::uint64_t simulator::expected_content(std::uint64_t k) {
+  while (expected_.size() <= k)
+    expected_.push_back(next_content(expected_.back(), expected_.size()));
+  return expected_[k];
+}
+
+void simulator::apply(worker& w, iteration_id k) {
+  w.content = next_content(w.content, k.value());
+  w.committed = k;
+}
+
+void simulator::take_snapshot(worker& w) {
+  snapshot s{w.generation, w.join.branch, w.committed, w.content, false, false};
+  s.torn = noise() && dice_.chance(4);
+  s.poisoned = noise() && dice_.chance(2);
+  if (w.snapshots.size() == 3) w.snapshots.erase(w.snapshots.begin());
+  w.snapshots.push_back(s);
 }
 
 void simulator::say_hello(worker& w) {
@@ -51,7 +98,7 @@ void simulator::say_hello(worker& w) {
 void simulator::revoke(worker& w, generation_id g) {
   w.revoked = std::max(w.revoked, g);
   if (w.generation > g) return;
-  w.phase = worker_phase::parked;
+  set_place(w, worker_phase::parked, w.generation);
   w.report.reset();
   w.failure.reset();
   const iteration_id prepared = w.prepared > w.committed ? w.prepared : iteration_id{};
@@ -66,9 +113,8 @@ void simulator::enter(worker& w, const protocol::join& j) {
   if (w.phase == worker_phase::training) {
     require(false, "a training worker is told to join another generation");
   }
-  w.generation = j.generation;
+  set_place(w, worker_phase::joining, j.generation);
   w.join = j;
-  w.phase = worker_phase::joining;
   if (!any_damage_) {
     if (j.role == state_role::keep)
       require(w.has_state && w.committed == j.iteration,
@@ -86,21 +132,19 @@ void simulator::enter(worker& w, const protocol::join& j) {
 
 // The communicator stands once all are in it.
 void simulator::try_setup(generation_id g) {
-  for (auto& all : ranks_) {
-    const worker& w = all.back();
-    if (!w.alive || w.deaf || w.generation != g || w.phase != worker_phase::joining) return;
-  }
+  const auto joining = places_[g.value()][static_cast<std::size_t>(worker_phase::joining)];
+  if (joining != static_cast<std::int64_t>(ranks_.size()) || deaf_ > 0) return;
   for (auto& all : ranks_) later(all.back(), [this](worker& w) { complete_join(w); });
 }
 
 void simulator::complete_join(worker& w) {
   const protocol::join& j = w.join;
-  if (result_.faults > 0 && dice_.below(60) == 0) return fail_join(w, error_code::io);
+  if (noise() && dice_.below(60) == 0) return fail_join(w, error_code::io);
   switch (j.role) {
     case state_role::keep:
       break;
     case state_role::apply_prepared:
-      w.committed = j.iteration;
+      if (w.committed != j.iteration) apply(w, j.iteration);
       break;
     case state_role::receive: {
       const worker& source = newest(j.source);
@@ -109,22 +153,31 @@ void simulator::complete_join(worker& w) {
       if (source.committed != j.iteration)  // has still to apply
         return later(w, [this](worker& x) { complete_join(x); });
       w.committed = source.committed;
-      w.damaged = source.damaged;
+      w.content = source.content;
+      break;
+    }
+    case state_role::load_snapshot: {
+      if (!shelf_ || shelf_->iteration != j.iteration) return fail_join(w, error_code::not_found);
+      if (shelf_->poisoned) return fail_join(w, error_code::corrupt);
+      w.committed = j.iteration;
+      w.content = shelf_->content;
       break;
     }
     case state_role::load_checkpoint: {
       const std::uint64_t k = j.iteration.value();
       if (std::ranges::count(bad_checkpoints_, k) > 0) return fail_join(w, error_code::corrupt);
       w.committed = j.iteration;
-      w.damaged = false;
+      w.content = expected_content(k);
       break;
     }
     case state_role::initial:
       w.committed = {};
-      w.damaged = false;
+      w.content = 0;
   }
+  require(any_damage_ || w.content == expected_content(w.committed.value()),
+          "rank " + std::to_string(w.rank.value()) + " joined with another iteration's state");
   w.has_state = true;
-  w.phase = worker_phase::joined;
+  set_place(w, worker_phase::joined, w.generation);
   from_worker(w, worker_joined{w.rank, w.incarnation, {j.generation, w.committed, digest(w)}});
 }
 
@@ -135,10 +188,7 @@ void simulator::fail_join(worker& w, error_code code) {
 // ---- training ----------------------------------------------------------------------------------
 
 void simulator::contribute(worker& w) {
-  for (auto& all : ranks_)
-    for (const worker& other : all)
-      require(
-          !other.alive || other.phase != worker_phase::training || other.generation == w.generation,
+  require(training_ == places_[w.generation.value()][static_cast<std::size_t>(w.phase)],
           "two generations train at once");
   if (w.failure) return;
   if (w.threw) return fail_program(w);
@@ -169,19 +219,22 @@ void simulator::decide(worker& w, std::uint64_t k) {
 
 void simulator::commit(worker& w, std::uint64_t k) {
   if (w.failure || w.committed.value() + 1 != k) return;
-  w.committed = iteration_id{k};
+  apply(w, iteration_id{k});
+  require(any_damage_ || w.content == expected_content(k),
+          "iteration " + std::to_string(k) + " is committed with another result");
   history_ = std::max(history_, k);
+  if (k % 2 == 0) take_snapshot(w);
   if (k % 3 == 0 && std::ranges::count(checkpoints_, k) == 0 && dice_.chance(60)) {
     checkpoints_.push_back(k);
     if (dice_.chance(10)) bad_checkpoints_.push_back(k);
   }
-  if (dice_.chance(50)) post(progressed{w.generation, w.committed});
+  if (dice_.below(ranks_.size()) < 2) post(progressed{w.generation, w.committed});
   if (k >= policy_.total_iterations || groups_[w.generation.value()].stop[k]) return finish(w);
   later(w, [this](worker& x) { contribute(x); });
 }
 
 void simulator::finish(worker& w) {
-  w.phase = worker_phase::finished;
+  set_place(w, worker_phase::finished, w.generation);
   protocol::finished f;
   f.generation = w.generation;
   f.iteration = w.committed;

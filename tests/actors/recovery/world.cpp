@@ -17,7 +17,7 @@ std::uint64_t dice::next() {
 
 namespace {
 
-policy draw_policy(dice& d) {
+policy draw_policy(dice& d, const schedule& plan) {
   policy p;
   p.world_size = static_cast<std::uint32_t>(1 + d.below(5));
   p.total_iterations = 3 + d.below(8);
@@ -33,22 +33,56 @@ policy draw_policy(dice& d) {
   p.stop_timeout = milliseconds(5000);
   p.checkpoint_timeout = milliseconds(300);
   p.verdict_timeout = milliseconds(100);
+  if (plan.ranks == 0) return p;
+  p.world_size = plan.ranks;
+  p.total_iterations = 1'000'000;  // until it is stopped
+  p.max_restarts = p.max_failures_without_progress = std::uint64_t{1} << 40;
   return p;
 }
 
 }  // namespace
 
-simulator::simulator(std::uint64_t seed, bool trace)
-    : dice_(seed), seed_(seed), trace_(trace), policy_(draw_policy(dice_)), machine_(policy_) {
+simulator::simulator(schedule plan)
+    : plan_(std::move(plan)),
+      dice_(plan_.seed),
+      policy_(draw_policy(dice_, plan_)),
+      machine_(policy_) {
   ranks_.resize(policy_.world_size);
-  const std::uint64_t faults = dice_.below(7);
+  draw_faults();
+}
+
+void simulator::draw_faults() {
+  if (plan_.ranks > 0) return draw_many_faults();
   const std::uint64_t spread = dice_.chance(80) ? 15 + 8 * policy_.world_size : 200;
-  for (std::uint64_t i = 0; i < faults; ++i) fault_steps_.push_back(1 + dice_.below(spread));
+  drawn_faults_ = dice_.below(7);
+  for (std::uint64_t number = 0; number < drawn_faults_; ++number) {
+    const fault drawn{1 + dice_.below(spread), number};
+    if (!plan_.kept || std::ranges::count(*plan_.kept, number) > 0) faults_.push_back(drawn);
+  }
+  std::ranges::sort(faults_, std::ranges::greater{}, &fault::step);
+}
+
+// By time, so close that several fall into the recovery from another; the run is stopped after
+// them.
+void simulator::draw_many_faults() {
+  drawn_faults_ = plan_.faults;
+  nanoseconds at = milliseconds(100);
+  for (std::uint64_t number = 0; number < drawn_faults_; ++number) {
+    at += std::chrono::microseconds(dice_.below(40'000));
+    after(at, [this, number] {
+      ++result_.faults;
+      one_fault(number);
+    });
+  }
+  after(at + milliseconds(200), [this] {
+    stop_asked_ = true;
+    post(stop_requested{"all faults are done"});
+  });
 }
 
 void simulator::require(bool law, const std::string& text) const {
   if (law) return;
-  throw law_broken{"seed " + std::to_string(seed_) + ": " + text + "; " +
+  throw law_broken{"seed " + std::to_string(plan_.seed) + ": " + text + "; " +
                    describe(machine_.current())};
 }
 
@@ -56,7 +90,7 @@ result simulator::run() {
   feed(begin{});
   while (!end_) {
     require(!queue_.empty(), "nothing will ever happen again");
-    require(result_.steps < 20000, "no end in sight");
+    require(plan_.ranks > 0 || result_.steps < 20000, "no end in sight");
     const entry next = queue_.top();
     queue_.pop();
     now_ = std::max(now_, next.at);
@@ -75,7 +109,7 @@ void simulator::after(nanoseconds delay, std::function<void()> what) {
 
 // Mostly quick, now and then later than every deadline.
 nanoseconds simulator::latency() {
-  if (result_.faults > 0 && dice_.below(400) == 0) return milliseconds(800);
+  if (noise() && dice_.below(400) == 0) return milliseconds(800);
   return std::chrono::microseconds(50 + dice_.below(4000));
 }
 
@@ -83,7 +117,7 @@ void simulator::feed(const input& in) {
   if (end_) return;
   ++result_.steps;
   const std::vector<action> actions = machine_.step(in, now_);
-  if (trace_) {
+  if (plan_.trace) {
     std::cerr << now_.count() / 1000 << "us " << describe(in) << " -> " << machine_.reason() << '\n'
               << "    " << describe(machine_.current()) << '\n';
     for (const action& a : actions) std::cerr << "    * " << describe(a) << '\n';
@@ -99,7 +133,7 @@ void simulator::feed(const input& in) {
 void simulator::post(input in, std::optional<time_point> when) {
   const time_point at = when ? *when : now_ + latency();
   const std::uint64_t epoch = epoch_;
-  const int copies = result_.faults > 0 && dice_.below(30) == 0 ? 2 : 1;
+  const int copies = noise() && dice_.below(30) == 0 ? 2 : 1;
   for (int i = 0; i < copies; ++i)
     after(at - now_ + (i == 0 ? nanoseconds{0} : latency()), [this, in, epoch] {
       if (epoch == epoch_) feed(in);
@@ -110,58 +144,94 @@ void simulator::post(input in, std::optional<time_point> when) {
 void simulator::from_worker(worker& w, input in) {
   const time_point at = std::max(now_ + latency(), w.last_sent + nanoseconds(1));
   w.last_sent = at;
-  post(std::move(in), at);
+  const std::uint64_t epoch = epoch_;
+  const int copies = noise() && dice_.below(30) == 0 ? 2 : 1;
+  for (int i = 0; i < copies; ++i)
+    after(at - now_ + (i == 0 ? nanoseconds{0} : latency()),
+          [this, in, epoch, rank = w.rank, who = w.incarnation, link = w.link] {
+            const worker& x = newest(rank);
+            const bool lost = x.incarnation == who && x.link != link;
+            if (epoch == epoch_ && !lost) feed(in);
+          });
+}
+
+// Whoever is the supervisor when it arrives.
+void simulator::post_to_anyone(input in) {
+  after(latency(), [this, in = std::move(in)] { feed(in); });
 }
 
 // ---- faults ------------------------------------------------------------------------------------
 
 void simulator::inject_faults() {
-  if (end_) return;
-  const auto due = std::ranges::count(fault_steps_, result_.steps);
-  for (int i = 0; i < due; ++i) {
+  while (!end_ && !faults_.empty() && faults_.back().step <= result_.steps) {
+    const std::uint64_t number = faults_.back().number;
+    faults_.pop_back();
     ++result_.faults;
-    after(std::chrono::microseconds(dice_.below(2000)), [this] { one_fault(); });
+    after(std::chrono::microseconds(dice_.below(2000)), [this, number] { one_fault(number); });
   }
 }
 
-void simulator::one_fault() {
+// What it is depends on the seed and its number alone, so that dropping others leaves it alone.
+void simulator::one_fault(std::uint64_t number) {
   if (end_) return;
+  dice d(plan_.seed * 1000003 + number);
   worker* w = nullptr;
-  auto& incarnations = ranks_[dice_.below(ranks_.size())];
+  auto& incarnations = ranks_[d.below(ranks_.size())];
   if (!incarnations.empty()) w = &incarnations.back();
-  const std::uint64_t kind = dice_.below(20);
+  const std::uint64_t kind = d.below(26);
   const bool up = w != nullptr && w->alive;
+  const bool large = plan_.ranks > 0;
   if (kind < 8 && up) return die(*w, "killed by signal 9");
-  if (kind < 10) {
-    for (auto& all : ranks_)
-      if (!all.empty() && all.back().alive && (kind == 8 || dice_.chance(50)))
-        die(all.back(), "killed with others");
-  } else if (kind < 12 && up) {
-    w->deaf = true;  // the watch over progress finds out
-    const incarnation_id who = w->incarnation;
-    const rank_id rank = w->rank;
-    after(milliseconds(300), [this, rank, who] {
-      if (newest(rank).incarnation == who) die(newest(rank), "hung");
-    });
-  } else if (kind < 13 && up && w->has_state) {
-    w->damaged = any_damage_ = true;
-  } else if (kind < 15) {
+  if (kind < 10) return kill_many(kind == 8);
+  if (kind < 12 && up) return hang(*w);
+  if (kind < 13 && up && w->has_state && !large) {
+    ++w->content;
+    any_damage_ = true;
+  } else if (kind >= 13 && kind < 15 && !large) {
     post(stop_requested{"somebody asked"});
     stop_asked_ = true;
-  } else if (kind < 17) {
+  } else if (kind >= 15 && kind < 17) {
     replace_supervisor();
-  } else if (kind < 18 && up) {
+  } else if (kind == 17 && up) {
     w->threw = true;
     if (w->phase == protocol::worker_phase::training && !w->failure) fail_program(*w);
-  } else if (kind < 19 && up) {
-    post(peers_reported_lost{w->generation, {w->rank, rank_id{77}}});
-  } else if (up) {
-    say_hello(*w);  // its trainer was replaced
+  } else if (kind == 18 && up) {
+    post(peers_reported_lost{w->generation, {w->rank, rank_id{77777}}});
+  } else if (kind == 19) {
+    post(peers_reported_lost{generation_id{result_.generations}, {}});
+  } else if (kind < 23 && up) {
+    replace_trainer(*w);
+  } else if (up && !w->snapshots.empty()) {
+    w->snapshots.back().torn = true;
+    die(*w, "killed while it wrote a snapshot");
   }
+}
+
+void simulator::kill_many(bool all) {
+  for (auto& incarnations : ranks_)
+    if (!incarnations.empty() && (all || dice_.chance(50)))
+      die(incarnations.back(), "killed with others");
+}
+
+// The watch over progress finds out.
+void simulator::hang(worker& w) {
+  count(w, -1);
+  w.deaf = true;
+  count(w, 1);
+  after(milliseconds(300), [this, rank = w.rank, who = w.incarnation] {
+    if (newest(rank).incarnation == who) die(newest(rank), "hung");
+  });
+}
+
+// What is under way in either direction is lost; then it says who it is to the next one.
+void simulator::replace_trainer(worker& w) {
+  ++w.link;
+  tell(w.rank.value(), w.incarnation, true, [this](worker& x) { say_hello(x); });
 }
 
 void simulator::die(worker& w, const std::string& cause) {
   if (!w.alive) return;
+  count(w, -1);
   w.alive = false;
   ++result_.kills;
   report_loss(w, cause);

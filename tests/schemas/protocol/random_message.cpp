@@ -81,7 +81,7 @@ void fill(message_source& s, join& m) {
        any_number<branch_id>(s),
        rank_id{rank},
        world,
-       static_cast<state_role>(s.below(5)),
+       static_cast<state_role>(s.below(6)),
        any_number<iteration_id>(s),
        rank_id{source},
        "/" + s.text(200, false)};

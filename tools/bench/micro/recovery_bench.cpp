@@ -60,7 +60,7 @@ class obedient_world {
       hello.pid = 100;
       feed(worker_said_hello{hello});
     }
-    if (now.at == phase::choosing) feed(checkpoint_found{});
+    if (now.at == phase::choosing) feed(source_found{now.generation, {}});
     for (std::uint32_t r = 0; r < now.ranks.size(); ++r) {
       if (now.ranks[r].stands != standing::joining) continue;
       feed(worker_joined{rank_id{r}, now.ranks[r].incarnation, {now.generation, now.from, "same"}});

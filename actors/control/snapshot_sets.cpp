@@ -1,0 +1,89 @@
+#include <actors/control/snapshot_sets.hpp>
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace ftrt::actors {
+namespace {
+
+bool matches(const storage::snapshot_header& header, const snapshot_set& set, std::uint32_t part,
+             const layout_part& range) {
+  return header.generation == set.generation && header.branch == set.branch &&
+         header.iteration == set.iteration && header.part == part &&
+         header.parts == set.parts.size() && header.begin_bytes == range.begin_bytes &&
+         header.length_bytes == range.end_bytes - range.begin_bytes;
+}
+
+bool whole(const snapshot_set& set) {
+  return std::ranges::all_of(set.parts, [](const auto& part) { return part.worker != nullptr; });
+}
+
+}  // namespace
+
+result<held_set> hold(const state_layout& layout, const snapshot_set& set) {
+  held_set held;
+  const auto parts = static_cast<std::uint32_t>(set.parts.size());
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const auto& [worker, slot] = set.parts[part];
+    auto snapshot = storage::held_snapshot::hold(worker->snapshots, layout.arena_bytes, slot);
+    if (!snapshot) return tl::unexpected(std::move(snapshot.error()));
+    if (!matches(snapshot->header(), set, part, part_of(layout, part, parts))) {
+      return fail(error_code::aborted, "a newer snapshot took its place before it was read");
+    }
+    if (!snapshot->verify()) {
+      return fail(error_code::corrupt, "part " + std::to_string(part) + ", written by rank " +
+                                           std::to_string(worker->rank.value()) +
+                                           ", is torn or damaged: its digest differs");
+    }
+    held.parts.push_back({part, worker->rank, worker->incarnation, snapshot->content()});
+    held.slots.push_back(std::move(*snapshot));
+  }
+  return held;
+}
+
+std::vector<snapshot_set> complete_sets(
+    const std::vector<std::shared_ptr<const host::worker_entry>>& workers,
+    const state_layout& layout, std::uint32_t parts, branch_id branch, generation_id since) {
+  std::map<std::pair<iteration_id, generation_id>, snapshot_set> sets;
+  for (const auto& worker : workers) {
+    for (const auto& [slot, header] : storage::list_ready(worker->snapshots, layout.arena_bytes)) {
+      // A part is its rank's own.
+      if (header.branch != branch || header.generation < since || header.parts != parts ||
+          header.part != worker->rank.value()) {
+        continue;
+      }
+      auto& set = sets[{header.iteration, header.generation}];
+      set.generation = header.generation;
+      set.branch = header.branch;
+      set.iteration = header.iteration;
+      set.parts.resize(parts);
+      set.parts[header.part] = {worker, slot};
+    }
+  }
+  std::vector<snapshot_set> complete;
+  for (auto& [key, set] : sets) {
+    if (whole(set)) complete.push_back(std::move(set));
+  }
+  std::ranges::reverse(complete);
+  return complete;
+}
+
+result<storage::shared_memory> assemble(const state_layout& layout, const snapshot_set& set) {
+  auto held = hold(layout, set);
+  if (!held) return tl::unexpected(std::move(held.error()));
+  auto memory = storage::shared_memory::create("ftrt-restore", layout.arena_bytes);
+  if (!memory) return memory;
+  const auto parts = static_cast<std::uint32_t>(held->parts.size());
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const auto content = held->parts[part].content;
+    if (content.empty()) continue;
+    std::memcpy(memory->data() + part_of(layout, part, parts).begin_bytes, content.data(),
+                content.size());
+  }
+  return memory;
+}
+
+}  // namespace ftrt::actors

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <actors/host/worker_entry.hpp>
+#include <ftrt/error.hpp>
+#include <ftrt/types.hpp>
+#include <memory>
+#include <schemas/state_layout.hpp>
+#include <storage/checkpoint.hpp>
+#include <storage/shared_memory.hpp>
+#include <storage/snapshot.hpp>
+#include <vector>
+
+// Snapshots that several ranks wrote, a part each, seen as one. No actor, no clock; whoever calls
+// decides on which thread. All that workers wrote is untrusted.
+namespace ftrt::actors {
+
+// Where one part of a snapshot lies.
+struct snapshot_part {
+  std::shared_ptr<const host::worker_entry> worker;
+  std::uint32_t slot = 0;
+};
+
+// All parts of one iteration's snapshot.
+struct snapshot_set {
+  generation_id generation;
+  branch_id branch;
+  iteration_id iteration;
+  std::vector<snapshot_part> parts;  // by part number
+};
+
+// The slots of a set, held while they are read, and what they hold.
+struct held_set {
+  std::vector<storage::held_snapshot> slots;
+  std::vector<storage::checkpoint_part> parts;
+};
+
+// Holds every part and verifies it: that it is still the one that the set names, and by its digest.
+// Aborted: a newer snapshot took its place; corrupt: the digest says that it is torn or damaged.
+[[nodiscard]] result<held_set> hold(const state_layout& layout, const snapshot_set& set);
+
+// The complete sets of `parts` parts in these workers' memories, newest iteration first. Only of
+// branch `branch`, and of generations from `since` on: older ones are void.
+[[nodiscard]] std::vector<snapshot_set> complete_sets(
+    const std::vector<std::shared_ptr<const host::worker_entry>>& workers,
+    const state_layout& layout, std::uint32_t parts, branch_id branch, generation_id since);
+
+// The whole state arena of a set in fresh memory, verified part by part.
+[[nodiscard]] result<storage::shared_memory> assemble(const state_layout& layout,
+                                                      const snapshot_set& set);
+
+}  // namespace ftrt::actors
