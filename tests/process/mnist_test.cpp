@@ -18,7 +18,8 @@ TEST(mnist, the_main_job_and_its_chaos_scenarios_end_with_the_same_weights) {
   const std::string digest = main_job.summary["weights_digest"];
   EXPECT_EQ(digest.size(), 32U);
 
-  for (const std::string name : {"kill_rank", "stop_rank", "kill_all", "kill_actors"}) {
+  for (const std::string name :
+       {"kill_rank", "stop_rank", "kill_all", "kill_all_memory", "kill_actors"}) {
     const scratch_folder folder;
     std::vector<std::string> sets;
     if (name == "stop_rank") sets.push_back("supervision.hang_floor=\"500ms\"");
@@ -32,7 +33,9 @@ TEST(mnist, the_main_job_and_its_chaos_scenarios_end_with_the_same_weights) {
     }
     for (const auto& recovery : done.summary["recoveries"]) {
       const std::string source = recovery["source"];
-      const auto expected = name == "kill_all" ? "checkpoint:" : "survivor:";
+      const auto expected = name == "kill_all"          ? "checkpoint:"
+                            : name == "kill_all_memory" ? "snapshot:"
+                                                        : "survivor:";
       EXPECT_EQ(source.rfind(expected, 0), 0U) << name << ": " << source;
     }
   }

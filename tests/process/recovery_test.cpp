@@ -16,6 +16,9 @@ std::string mean_time_ms(int at_full_speed) {
   return "mtbf = \"" + std::to_string(at_full_speed * slowness) + "ms\"\n";
 }
 
+const std::string all_killed_every_333 =
+    "[[chaos]]\nkind = \"kill\"\nranks = \"all\"\nevery = 333\n";
+
 class small_run : public ::testing::Test {
  protected:
   // The digest that the small scenario ends with when nothing dies.
@@ -54,11 +57,47 @@ TEST_F(small_run, a_rank_killed_again_and_again_is_replaced_and_weights_match) {
 }
 
 TEST_F(small_run, all_ranks_killed_at_once_come_back_from_the_catalog_and_weights_match) {
-  const auto done = train_with("[[chaos]]\nkind = \"kill\"\nranks = \"all\"\nevery = 333\n");
+  const auto done = train_with("restore_from_memory = false\n" + all_killed_every_333);
   EXPECT_GE(done.summary["recoveries"].size(), 6U) << "three times both ranks";
   for (const auto& recovery : done.summary["recoveries"]) {
     EXPECT_EQ(std::string{recovery["source"]}.substr(0, 11), "checkpoint:");
   }
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+}
+
+TEST_F(small_run, all_ranks_killed_at_once_come_back_from_shared_memory_and_weights_match) {
+  const auto done = train_with("snapshot_every_iterations = 10\n" + all_killed_every_333);
+  EXPECT_GE(done.summary["recoveries"].size(), 6U) << "three times both ranks";
+  for (const auto& recovery : done.summary["recoveries"]) {
+    EXPECT_EQ(std::string{recovery["source"]}.substr(0, 9), "snapshot:");
+    EXPECT_LE(recovery["lost_iterations"], 20) << recovery.dump();
+    const auto& times = recovery["times"];
+    const double sum = double{times["detect_ms"]} + double{times["park_ms"]} +
+                       double{times["spawn_ms"]} + double{times["join_ms"]} +
+                       double{times["first_step_ms"]};
+    EXPECT_NEAR(sum, recovery["resumed_ms"], 0.01) << recovery.dump();
+  }
+  EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
+}
+
+// The second kill falls into the recovery from the first, or into the few iterations after it.
+TEST_F(small_run, kills_in_quick_succession_each_begin_the_next_generation_and_weights_match) {
+  const auto done = train_with("snapshot_every_iterations = 10\n" + all_killed_every_333 + R"(
+[[chaos]]
+kind = "kill"
+rank = 0
+mtbf = "60ms"
+seed = 5
+[[chaos]]
+kind = "kill"
+rank = 1
+mtbf = "60ms"
+seed = 6
+[supervision]
+max_failures_without_progress = 100
+)");
+  EXPECT_GE(done.summary["recoveries"].size(), 8U);
+  EXPECT_GE(done.summary["generations"], 5);
   EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <numeric>
+#include <storage/digest.hpp>
 #include <storage/shared_words.hpp>
 #include <storage/snapshot.hpp>
 #include <tests/storage/support.hpp>
@@ -63,6 +64,19 @@ TEST(snapshot, a_written_one_is_found_held_and_read) {
   EXPECT_EQ(held->header().length_bytes, 1000u);
   EXPECT_EQ(held->content().size(), 1000u);
   EXPECT_TRUE(all_bytes_are(held->content(), 7));
+}
+
+TEST(snapshot, a_damaged_one_is_told_by_its_digest) {
+  constexpr std::uint64_t large = 200'000;  // more than is copied at a time
+  auto memory = fresh(large);
+  snapshot_writer writer{memory, large};
+  const auto slot = writer.write(header_of(7), content_of(7, large)).value();
+  const auto held = held_snapshot::hold(memory, large, slot).value();
+  EXPECT_EQ(held.header().digest, digest_of(content_of(7, large)));
+  EXPECT_TRUE(held.verify());
+  auto* last = const_cast<std::byte*>(held.content().data()) + large - 1;
+  *last ^= std::byte{1};
+  EXPECT_FALSE(held.verify());
 }
 
 TEST(snapshot, the_oldest_ready_slot_is_the_one_that_is_overwritten) {

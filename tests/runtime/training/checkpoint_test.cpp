@@ -155,5 +155,28 @@ TEST_F(checkpoints, a_checkpoint_of_another_iteration_is_refused) {
   EXPECT_FALSE(rank.worker.has_state());
 }
 
+TEST(snapshots, a_rank_that_copies_a_whole_snapshot_ends_with_the_same_bits) {
+  const auto s = tiny_mlp();
+  const auto expected = train_alone(s);
+  auto program = make_program(s);
+  lone_rank first{*program};
+  ASSERT_TRUE(first.join(state_role::initial, iteration_id{0}));
+  first.comm->stop_at(4, [&] { first.worker.request_stop(); });
+  ASSERT_EQ(first.finish().iteration, iteration_id{4});
+
+  auto again = make_program(s);
+  lone_rank second{*again};
+  const auto nothing = second.join(state_role::load_snapshot, iteration_id{4});
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().code, error_code::invalid_argument);
+  const auto wrong =
+      second.join(state_role::load_snapshot, iteration_id{5}, {}, &first.memories.state);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, error_code::corrupt);
+  EXPECT_FALSE(second.worker.has_state());
+  ASSERT_TRUE(second.join(state_role::load_snapshot, iteration_id{4}, {}, &first.memories.state));
+  EXPECT_EQ(second.finish().weights_digest, expected.weights_digest);
+}
+
 }  // namespace
 }  // namespace ftrt::testing

@@ -93,7 +93,8 @@ struct lone_rank {
                {[this](const protocol::snapshot_ready& ready) { snapshots.push_back(ready); }}) {}
 
   result<protocol::joined> join(protocol::state_role role, iteration_id iteration,
-                                const std::string& checkpoint = {}) {
+                                const std::string& checkpoint = {},
+                                const storage::shared_memory* state = nullptr) {
     ++generation;
     comm = std::make_shared<lone_communicator>(generation_id{generation});
     protocol::join request{generation_id{generation},
@@ -104,7 +105,7 @@ struct lone_rank {
                            iteration,
                            rank_id{0},
                            checkpoint};
-    return worker.join(request, comm, nullptr);
+    return worker.join(request, comm, state);
   }
 
   protocol::finished finish() {

@@ -20,11 +20,15 @@ loaded_scenario load_well(const std::string& name, const std::vector<std::string
   return {};
 }
 
-// Everything that the weights depend on, and more: all values but the run's name and the faults.
+// Everything that the weights depend on, and more: all values but the run's name, the faults, and
+// where a loss of all ranks is restored from.
 std::map<std::string, std::string> training_of(const loaded_scenario& loaded) {
   std::map<std::string, std::string> values;
   for (const auto& value : loaded.resolved) {
-    if (value.key != "run.name" && !value.key.starts_with("chaos")) values[value.key] = value.value;
+    const bool may_differ = value.key == "run.name" || value.key.starts_with("chaos") ||
+                            value.key == "checkpoint.restore_from_memory" ||
+                            value.key == "checkpoint.snapshot_every_iterations";
+    if (!may_differ) values[value.key] = value.value;
   }
   return values;
 }
@@ -43,7 +47,8 @@ TEST(shipped_scenarios, mnist_trains_as_the_readme_says) {
 TEST(shipped_scenarios, the_faulty_ones_train_exactly_as_mnist_does) {
   const auto plain = training_of(load_well("mnist.toml"));
   EXPECT_GT(plain.size(), 50u);
-  for (const auto* name : {"kill_rank.toml", "kill_all.toml", "kill_actors.toml", "stop_rank.toml"}) {
+  for (const auto* name : {"kill_rank.toml", "kill_all.toml", "kill_all_memory.toml",
+                           "kill_actors.toml", "stop_rank.toml"}) {
     const auto faulty = load_well("chaos/" + std::string{name});
     EXPECT_EQ(training_of(faulty), plain) << name;
     EXPECT_GE(faulty.values.chaos.size(), 3u) << name;
@@ -69,8 +74,10 @@ TEST(shipped_scenarios, stop_rank_stops_each_rank) {
 }
 
 TEST(shipped_scenarios, kill_all_leaves_no_survivor) {
-  for (const auto& entry : load_well("chaos/kill_all.toml").values.chaos) {
-    EXPECT_TRUE(entry.all_ranks);
+  for (const auto* name : {"chaos/kill_all.toml", "chaos/kill_all_memory.toml"}) {
+    const auto s = load_well(name).values;
+    for (const auto& entry : s.chaos) EXPECT_TRUE(entry.all_ranks) << name;
+    EXPECT_EQ(s.checkpoint.restore_from_memory, std::string{name} == "chaos/kill_all_memory.toml");
   }
 }
 
