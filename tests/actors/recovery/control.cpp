@@ -25,8 +25,8 @@ void simulator::carry_out(const spawn_worker& a) {
       return post(worker_start_failed{a.rank, a.incarnation, "fork failed"});
     born.alive = true;
     count(born, 1);
-    forget_the_dead(each);
     later(born, [this](worker& x) { say_hello(x); });
+    forget_the_dead(each);
   });
 }
 

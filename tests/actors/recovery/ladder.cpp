@@ -15,6 +15,10 @@ void simulator::forget_the_dead(std::vector<worker>& incarnations) {
     newer = true;
     if (i + 4 < incarnations.size()) break;  // all before are empty by now
   }
+  const auto of_no_use = [&] {
+    return incarnations.size() > 4 && incarnations.front().snapshots.empty();
+  };
+  while (of_no_use()) incarnations.erase(incarnations.begin());
 }
 
 // Newest first; of this branch, and of no generation before it.

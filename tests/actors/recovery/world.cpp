@@ -91,7 +91,7 @@ result simulator::run() {
   while (!end_) {
     require(!queue_.empty(), "nothing will ever happen again");
     require(plan_.ranks > 0 || result_.steps < 20000, "no end in sight");
-    const entry next = queue_.top();
+    const entry next = std::move(const_cast<entry&>(queue_.top()));  // it is popped at once
     queue_.pop();
     now_ = std::max(now_, next.at);
     next.what();
