@@ -31,6 +31,7 @@ void engine::handle(const peers_reported_lost& e) {
     return because("the generation is not in use");
   if (e.lost.empty()) {
     generation_failed("the communicator broke and no rank could be named");
+    because(s_.last_cause);
     if (s_.at != phase::ended) regroup();
     return;
   }

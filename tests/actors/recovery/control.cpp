@@ -82,7 +82,7 @@ void simulator::carry_out(const join_generation& a) {
   require(a.by_rank.size() == ranks_.size(), "a rank is left out");
   for (const protocol::join& j : a.by_rank) {
     const worker& w = newest(j.rank);
-    if (w.alive && w.has_state && !any_damage_) {
+    if (w.alive && w.has_state && w.proved && !any_damage_) {
       require(
           j.role == protocol::state_role::keep || j.role == protocol::state_role::apply_prepared,
           "a survivor receives state");
@@ -98,6 +98,7 @@ void simulator::carry_out(const start_training& a) {
     tell(all.back().rank.value(), all.back().incarnation, false, [this, a](worker& w) {
       if (w.phase != protocol::worker_phase::joined || w.generation != a.generation) return;
       set_place(w, protocol::worker_phase::training, w.generation);
+      w.proved = true;
       if (w.committed.value() >= policy_.total_iterations) return finish(w);
       contribute(w);
     });

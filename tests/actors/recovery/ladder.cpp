@@ -102,9 +102,11 @@ bool breaks_a_law(schedule s) {
 
 // Without one of its faults, if it still breaks a law then.
 bool drop_one(schedule& failing) {
-  for (std::size_t i = 0; i < failing.kept->size(); ++i) {
+  for (const std::uint64_t number : std::vector<std::uint64_t>(*failing.kept)) {
+    std::vector<std::uint64_t> fewer = *failing.kept;
+    std::erase(fewer, number);
     schedule smaller = failing;
-    smaller.kept->erase(smaller.kept->begin() + static_cast<std::ptrdiff_t>(i));
+    smaller.kept = std::move(fewer);
     if (!breaks_a_law(smaller)) continue;
     failing = std::move(smaller);
     return true;

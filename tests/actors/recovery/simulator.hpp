@@ -25,9 +25,9 @@ struct schedule {
   // Also delays beyond every deadline, lost answers, repeated messages, slots that are damaged,
   // joins and forks that fail for no reason of their own.
   bool noise = true;
-  std::optional<std::vector<std::uint64_t>> kept;  // only these of the drawn faults, by number
-  std::uint32_t ranks = 0;                         // 0: drawn, 1 to 5
-  std::uint64_t faults = 0;                        // 0: drawn; only with `ranks`
+  std::optional<std::vector<std::uint64_t>> kept = {};  // only these of the drawn faults, by number
+  std::uint32_t ranks = 0;                              // 0: drawn, 2 to 5, now and then 1
+  std::uint64_t faults = 0;                             // 0: drawn; only with `ranks`
   bool sabotage = false;  // restored snapshots are wrong: to see that a law is broken
   bool trace = false;
 };
@@ -76,6 +76,9 @@ struct worker {
   generation_id revoked;
   iteration_id committed, prepared;
   bool decided = false, has_state = false, stop_bit = false, threw = false;
+  // It has trained with its state. What was copied or loaded counts as none until all digests were
+  // compared: should its word that it joined be lost, it may be told to copy or load again.
+  bool proved = false;
   protocol::join join;
   std::optional<protocol::finished> report;         // repeated after each hello
   std::optional<protocol::program_failed> failure;  // this, too
@@ -89,6 +92,7 @@ struct group {
 };
 
 struct result {
+  std::uint32_t ranks = 0;
   run_outcome outcome = run_outcome::failed;
   std::string error;
   std::uint64_t steps = 0, generations = 0, recoveries = 0, rollbacks = 0, kills = 0, faults = 0;

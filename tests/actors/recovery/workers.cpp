@@ -124,9 +124,10 @@ void simulator::enter(worker& w, const protocol::join& j) {
     if (j.role == state_role::apply_prepared)
       require(w.has_state && (w.prepared == j.iteration), "apply what?");
     if (j.role != state_role::keep && j.role != state_role::apply_prepared)
-      require(!w.has_state, "a rank with state is overwritten");
+      require(!w.has_state || !w.proved, "a rank with state is overwritten");
   }
-  if (j.role != state_role::keep && j.role != state_role::apply_prepared) w.has_state = false;
+  if (j.role != state_role::keep && j.role != state_role::apply_prepared)
+    w.has_state = w.proved = false;
   try_setup(j.generation);
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 policy draw_policy(dice& d, const schedule& plan) {
   policy p;
-  p.world_size = static_cast<std::uint32_t>(1 + d.below(5));
+  p.world_size = static_cast<std::uint32_t>(d.below(20) == 0 ? 1 : 2 + d.below(4));
   p.total_iterations = 3 + d.below(8);
   p.max_restarts = 60;
   p.window = std::chrono::seconds(100);
@@ -87,6 +87,7 @@ void simulator::require(bool law, const std::string& text) const {
 }
 
 result simulator::run() {
+  result_.ranks = policy_.world_size;
   feed(begin{});
   while (!end_) {
     require(!queue_.empty(), "nothing will ever happen again");
@@ -116,9 +117,11 @@ nanoseconds simulator::latency() {
 void simulator::feed(const input& in) {
   if (end_) return;
   ++result_.steps;
+  // Before the step, which may end the process.
+  if (plan_.trace) std::cerr << now_.count() / 1000 << "us " << describe(in) << std::flush;
   const std::vector<action> actions = machine_.step(in, now_);
   if (plan_.trace) {
-    std::cerr << now_.count() / 1000 << "us " << describe(in) << " -> " << machine_.reason() << '\n'
+    std::cerr << " -> " << machine_.reason() << '\n'
               << "    " << describe(machine_.current()) << '\n';
     for (const action& a : actions) std::cerr << "    * " << describe(a) << '\n';
   }
