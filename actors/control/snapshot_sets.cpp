@@ -33,13 +33,15 @@ result<held_set> hold(const state_layout& layout, const snapshot_set& set) {
     if (!matches(snapshot->header(), set, part, part_of(layout, part, parts))) {
       return fail(error_code::aborted, "a newer snapshot took its place before it was read");
     }
-    if (!snapshot->verify()) {
-      return fail(error_code::corrupt, "part " + std::to_string(part) + ", written by rank " +
-                                           std::to_string(worker->rank.value()) +
-                                           ", is torn or damaged: its digest differs");
-    }
     held.parts.push_back({part, worker->rank, worker->incarnation, snapshot->content()});
     held.slots.push_back(std::move(*snapshot));
+  }
+  // Not before all are held: while one is read, the next would be overwritten.
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    if (held.slots[part].verify()) continue;
+    return fail(error_code::corrupt, "part " + std::to_string(part) + ", written by rank " +
+                                         std::to_string(held.parts[part].rank.value()) +
+                                         ", is torn or damaged: its digest differs");
   }
   return held;
 }

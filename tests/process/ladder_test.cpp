@@ -11,8 +11,8 @@
 #include <schemas/unique_fd.hpp>
 #include <set>
 #include <sstream>
+#include <storage/progress.hpp>
 #include <storage/shared_memory.hpp>
-#include <storage/snapshot.hpp>
 
 #include "tests/process/ftrt_process.hpp"
 
@@ -37,8 +37,8 @@ storage::shared_memory memory_of(pid_t worker, const std::string& name) {
   return {};
 }
 
-// Training up to two checkpoints or more; then both workers stand still, and what control was
-// writing is written.
+// Training up to two checkpoints or more; then both workers stand still between two snapshots, and
+// what control was writing is written.
 class stopped_run : public ::testing::Test {
  protected:
   static constexpr std::uint64_t apart = 50;  // iterations from one checkpoint to the next
@@ -50,26 +50,33 @@ class stopped_run : public ::testing::Test {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       const auto worker = process_->worker_of(rank);
       ASSERT_TRUE(worker.has_value());
-      ASSERT_EQ(::kill(*worker, SIGSTOP), 0);
       workers_.push_back(*worker);
-      snapshots_.push_back(memory_of(*worker, "ftrt-snapshots"));
-      ASSERT_TRUE(snapshots_.back().valid());
+      progress_.push_back(memory_of(*worker, "ftrt-progress"));
+      ASSERT_TRUE(progress_.back().valid());
     }
-    arena_bytes_ = memory_of(workers_[0], "ftrt-state").size();
-    newest_ = newest_complete();
+    ASSERT_TRUE(eventually([&] { return stop_between_snapshots(); }));
     ASSERT_GE(newest_, 2 * apart);
     ASSERT_TRUE(eventually([&] {
       return events("checkpoint_committed").contains("checkpoint:" + std::to_string(newest_));
     })) << process_->err();
   }
 
-  [[nodiscard]] std::uint64_t newest_complete() const {
-    std::uint64_t newest = UINT64_MAX;
-    for (const auto& memory : snapshots_) {
-      const auto ready = storage::list_ready(memory, arena_bytes_);
-      newest = std::min(newest, ready.empty() ? 0 : ready.front().header.iteration.value());
+  // False, and they go on, where they happen to stand at one.
+  bool stop_between_snapshots() {
+    std::set<std::uint64_t> newest;
+    bool between = true;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      ::kill(workers_[rank], SIGSTOP);
+      const auto status = "/proc/" + std::to_string(workers_[rank]) + "/stat";
+      EXPECT_TRUE(eventually([&] { return read_file(status).find(") T ") != std::string::npos; }));
+      const auto committed = storage::progress_reader{progress_[rank]}.view().committed.value();
+      newest.insert(committed - committed % apart);
+      between = between && committed % apart != 0 && committed % apart != apart - 1;
     }
-    return newest;
+    newest_ = *newest.begin();
+    if (between && newest.size() == 1) return true;
+    for (const auto worker : workers_) ::kill(worker, SIGCONT);
+    return false;
   }
 
   // Subjects of the events of one kind.
@@ -88,7 +95,8 @@ class stopped_run : public ::testing::Test {
   // A bit of each page of what one rank had copied.
   void damage_snapshots() {
     constexpr std::size_t page = 4096;
-    auto& memory = snapshots_[0];
+    const auto memory = memory_of(workers_[0], "ftrt-snapshots");
+    ASSERT_TRUE(memory.valid());
     for (std::size_t at = page + 7; at < memory.size(); at += page)
       memory.data()[at] ^= std::byte{1};
   }
@@ -140,8 +148,7 @@ class stopped_run : public ::testing::Test {
   scratch_folder folder_;
   std::optional<ftrt_process> process_;
   std::vector<pid_t> workers_;
-  std::vector<storage::shared_memory> snapshots_;
-  std::uint64_t arena_bytes_ = 0;
+  std::vector<storage::shared_memory> progress_;
   std::uint64_t newest_ = 0;
   std::uint64_t damaged_files_ = 0;
 };

@@ -80,19 +80,21 @@ TEST_F(small_run, all_ranks_killed_at_once_come_back_from_shared_memory_and_weig
   EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
 }
 
-// The second kill falls into the recovery from the first, or into the few iterations after it.
+// One kill after the other, an iteration apart, and now and then one that falls into a recovery.
 TEST_F(small_run, kills_in_quick_succession_each_begin_the_next_generation_and_weights_match) {
   const auto done = train_with("snapshot_every_iterations = 10\n" + all_killed_every_333 + R"(
 [[chaos]]
 kind = "kill"
 rank = 0
-mtbf = "60ms"
-seed = 5
+every = 334
 [[chaos]]
 kind = "kill"
 rank = 1
-mtbf = "60ms"
-seed = 6
+every = 335
+[[chaos]]
+kind = "kill"
+rank = 1
+)" + mean_time_ms(300) + R"(seed = 6
 [supervision]
 max_failures_without_progress = 100
 )");
