@@ -46,7 +46,8 @@ class stopped_run : public ::testing::Test {
   void SetUp() override {
     process_.emplace(folder_.path(),
                      training_arguments(folder_.path(), small_scenario(folder_.path()), long_run_));
-    ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 2; })) << process_->err();
+    ASSERT_TRUE(eventually([&] { return process_->worker_of(0) && process_->worker_of(1); }))
+        << process_->err();
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       const auto worker = process_->worker_of(rank);
       ASSERT_TRUE(worker.has_value());
@@ -55,13 +56,12 @@ class stopped_run : public ::testing::Test {
       ASSERT_TRUE(progress_.back().valid());
     }
     ASSERT_TRUE(eventually([&] { return stop_between_snapshots(); }));
-    ASSERT_GE(newest_, 2 * apart);
     ASSERT_TRUE(eventually([&] {
       return events("checkpoint_committed").contains("checkpoint:" + std::to_string(newest_));
     })) << process_->err();
   }
 
-  // False, and they go on, where they happen to stand at one.
+  // False, and they go on, where they happen to stand at one, or before the second.
   bool stop_between_snapshots() {
     std::set<std::uint64_t> newest;
     bool between = true;
@@ -74,7 +74,7 @@ class stopped_run : public ::testing::Test {
       between = between && committed % apart != 0 && committed % apart != apart - 1;
     }
     newest_ = *newest.begin();
-    if (between && newest.size() == 1) return true;
+    if (between && newest.size() == 1 && newest_ >= 2 * apart) return true;
     for (const auto worker : workers_) ::kill(worker, SIGCONT);
     return false;
   }
@@ -143,7 +143,7 @@ class stopped_run : public ::testing::Test {
     return digest;
   }
 
-  const std::vector<std::string> long_run_{"train.epochs=" + std::to_string(60 / slowness),
+  const std::vector<std::string> long_run_{"train.epochs=" + std::to_string(120 / slowness),
                                            "checkpoint.keep_last=100"};
   scratch_folder folder_;
   std::optional<ftrt_process> process_;
