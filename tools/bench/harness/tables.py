@@ -12,8 +12,11 @@ def size(count):
 
 
 def show(title, head, rows):
+    """Prints it, and returns it for whoever writes it down."""
     cells = [head] + [[figure(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths)) + " |" for row in cells]
     rule = "|" + "|".join("-" * (w + 2) for w in widths) + "|"
-    print("\n".join([f"\n{title}\n", lines[0], rule, *lines[1:]]), flush=True)
+    text = "\n".join([f"{title}\n", lines[0], rule, *lines[1:]])
+    print(f"\n{text}", flush=True)
+    return text
