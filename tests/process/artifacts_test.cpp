@@ -3,9 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
+#include <tests/support/command.hpp>
 
 #include "tests/process/ftrt_process.hpp"
 
@@ -14,33 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct command_result {
-  int exit_code = -1;
-  std::string out;
-};
-
-command_result run_command(const std::string& command) {
-  command_result result;
-  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) return result;
-  char text[4096];
-  for (std::size_t n = 0; (n = std::fread(text, 1, sizeof text, pipe)) > 0;) {
-    result.out.append(text, n);
-  }
-  const int status = ::pclose(pipe);
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
-}
-
-std::string quoted(const fs::path& path) {
-  return "'" + path.string() + "'";
-}
-
 std::string python() {
-  return quoted(fs::path{std::getenv("FTRT_SOURCE")} / ".venv/bin/python") + " ";
+  return quoted(source_tree() / ".venv/bin/python") + " ";
 }
 fs::path source(const char* file) {
-  return fs::path{std::getenv("FTRT_SOURCE")} / file;
+  return source_tree() / file;
 }
 
 // One run in which both ranks died at once, twice: each test looks at it from another side.

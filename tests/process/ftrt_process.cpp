@@ -24,12 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using clock = std::chrono::steady_clock;
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) throw std::runtime_error{std::string{name} + " is not set; run by ctest"};
-  return value;
-}
-
 struct process_row {
   pid_t parent = 0;
   char state = '?';
@@ -79,21 +73,8 @@ void expect_no_sanitizer_report(const fs::path& folder) {
 
 }  // namespace
 
-scratch_folder::scratch_folder() {
-  auto name = (fs::temp_directory_path() / "ftrt-process-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error{"mkdtemp failed"};
-  path_ = name;
-}
-
 scratch_folder::~scratch_folder() {
-  expect_no_sanitizer_report(path_);
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::string read_file(const fs::path& file) {
-  std::ifstream in{file, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
+  expect_no_sanitizer_report(path());
 }
 
 ftrt_process::ftrt_process(const fs::path& folder, std::vector<std::string> arguments)
@@ -235,10 +216,7 @@ std::uint64_t checkpoints_of(const fs::path& folder) {
 }
 
 fs::path scenarios() {
-  return fs::path{environment("FTRT_SOURCE")} / "scenarios";
-}
-fs::path programs() {
-  return environment("FTRT_BIN");
+  return source_tree() / "scenarios";
 }
 
 fs::path small_scenario(const fs::path& folder, const std::string& more) {

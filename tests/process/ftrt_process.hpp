@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <tests/support/environment.hpp>
+#include <tests/support/temporary_folder.hpp>
 #include <vector>
 
 namespace ftrt::test {
@@ -24,17 +26,15 @@ constexpr int slowness = 1;
 // the test.
 class scratch_folder {
  public:
-  scratch_folder();
+  scratch_folder() = default;
   ~scratch_folder();
   scratch_folder(const scratch_folder&) = delete;
   scratch_folder& operator=(const scratch_folder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return folder_.path(); }
 
  private:
-  std::filesystem::path path_;
+  temporary_folder folder_;
 };
-
-[[nodiscard]] std::string read_file(const std::filesystem::path& file);
 
 // One `ftrt` command at work, in a scratch folder. Its output goes to files there. The destructor
 // kills it; its workers then end by themselves, which the fixture waits for.
@@ -90,9 +90,8 @@ struct finished_run {
 // Committed checkpoints on disk.
 [[nodiscard]] std::uint64_t checkpoints_of(const std::filesystem::path& folder);
 
-// Folder of the scenarios that ship, and of build/bin.
+// Folder of the scenarios that ship.
 [[nodiscard]] std::filesystem::path scenarios();
-[[nodiscard]] std::filesystem::path programs();
 
 // A small scenario: synthetic data, an MLP, about a second of training. Written to FOLDER.
 [[nodiscard]] std::filesystem::path small_scenario(const std::filesystem::path& folder,

@@ -5,6 +5,7 @@
 
 #include <random>
 #include <set>
+#include <tests/support/command.hpp>
 
 #include "tests/process/ftrt_process.hpp"
 
@@ -35,6 +36,15 @@ class small_run : public ::testing::Test {
     EXPECT_EQ(done.exit_code, 0) << done.err;
     EXPECT_EQ(done.summary["status"], "completed") << done.summary.dump(2);
     return done;
+  }
+
+  // Takes the run up, to its end; what it prints goes to the folder, or to another one.
+  finished_run resume() { return resume_from(folder_.path()); }
+  finished_run resume_from(const std::filesystem::path& folder) {
+    ftrt_process again{folder,
+                       {"resume", "--runs-directory", (folder_.path() / "runs").string(),
+                        "--summary", (folder / "summary.json").string()}};
+    return collect(again, folder);
   }
 
   // For tests that act from outside: long enough that the run is still at it, however busy the
@@ -180,10 +190,7 @@ TEST_F(small_run, killed_itself_it_leaves_no_worker_and_resumes_to_the_same_weig
       },
       std::chrono::seconds{6}))
       << "a worker outlived its grace period";
-  ftrt_process again{folder_.path(),
-                     {"resume", "--runs-directory", (folder_.path() / "runs").string(), "--summary",
-                      (folder_.path() / "summary.json").string()}};
-  const auto done = collect(again, folder_.path());
+  const auto done = resume();
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(done.summary["weights_digest"], fault_free_digest(long_run_));
 }
@@ -199,10 +206,7 @@ TEST_F(small_run, C05_sigterm_stops_after_a_committed_checkpoint_and_resume_goes
     EXPECT_EQ(stopped.summary["status"], "stopped");
     EXPECT_EQ(stopped.summary["checkpoints"]["last_iteration"], stopped.summary["iterations"]);
   }
-  ftrt_process again{folder_.path(),
-                     {"resume", "--runs-directory", (folder_.path() / "runs").string(), "--summary",
-                      (folder_.path() / "summary.json").string()}};
-  const auto done = collect(again, folder_.path());
+  const auto done = resume();
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(done.summary["weights_digest"], fault_free_digest(long_run_));
 }
@@ -212,10 +216,9 @@ TEST_F(small_run, C15_a_second_process_on_one_run_directory_names_the_holder) {
   ftrt_process first{folder_.path(), training_arguments(folder_.path(), scenario, long_run_)};
   ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << first.err();
   const scratch_folder elsewhere;
-  ftrt_process second{elsewhere.path(),
-                      {"resume", "--runs-directory", (folder_.path() / "runs").string()}};
-  EXPECT_EQ(second.wait(), 1);
-  EXPECT_NE(second.err().find(std::to_string(first.pid())), std::string::npos) << second.err();
+  const auto second = resume_from(elsewhere.path());
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_NE(second.err.find(std::to_string(first.pid())), std::string::npos) << second.err;
   EXPECT_EQ(first.wait(), 0);
 }
 
@@ -223,10 +226,51 @@ TEST_F(small_run, C13_a_catalog_that_was_made_anew_is_told_of_by_the_run_that_re
   EXPECT_EQ(train(folder_.path(), small_scenario(folder_.path())).exit_code, 0);
   const auto run = only_run(folder_.path());
   std::filesystem::resize_file(run / "catalog.sqlite", 100);
-  ftrt_process again{folder_.path(),
-                     {"resume", "--runs-directory", (folder_.path() / "runs").string()}};
-  EXPECT_EQ(again.wait(), 0) << again.err();
-  EXPECT_NE(again.out().find("catalog.sqlite was damaged"), std::string::npos) << again.out();
+  const auto again = resume();
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.out.find("catalog.sqlite was damaged"), std::string::npos) << again.out;
+}
+
+TEST_F(small_run, C13_whose_checkpoints_are_all_gone_is_not_resumed_until_one_is_back) {
+  const auto whole = train(folder_.path(), small_scenario(folder_.path()));
+  EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  const auto run = only_run(folder_.path());
+  std::filesystem::rename(run / "checkpoints", run / "moved");
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto refused = resume();
+    EXPECT_EQ(refused.exit_code, 2) << refused.err;
+    for (const auto& text :
+         {std::string{"checkpoint 1260 of branch 1: expected one that can be "},
+          std::string{"manifest.bin"}, "ftrt --scenario " + (run / "scenario.toml").string()}) {
+      EXPECT_NE(refused.err.find(text), std::string::npos) << text << " in: " << refused.err;
+    }
+  }
+  std::filesystem::remove(run / "checkpoints");
+  std::filesystem::rename(run / "moved", run / "checkpoints");
+  const auto done = resume();
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(done.summary["weights_digest"], whole.summary["weights_digest"]);
+}
+
+TEST_F(small_run, C14_a_resume_that_cannot_be_recorded_ends_with_the_error_and_loses_nothing) {
+  const auto whole = train(folder_.path(), small_scenario(folder_.path()));
+  EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  const auto catalog = quoted(only_run(folder_.path()) / "catalog.sqlite");
+  ASSERT_EQ(run_command("sqlite3 " + catalog +
+                        " \"create trigger full before insert on branches begin "
+                        "select raise(abort, 'no room for a branch'); end\"")
+                .exit_code,
+            0);
+  const auto failed = resume();
+  EXPECT_EQ(failed.exit_code, 1) << failed.err;
+  EXPECT_EQ(failed.summary["status"], "failed");
+  for (const auto* text : {"from iteration 1260 as branch 2", "no room for a branch"}) {
+    EXPECT_NE(failed.err.find(text), std::string::npos) << text << " in: " << failed.err;
+  }
+  ASSERT_EQ(run_command("sqlite3 " + catalog + " 'drop trigger full'").exit_code, 0);
+  const auto done = resume();
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(done.summary["weights_digest"], whole.summary["weights_digest"]);
 }
 
 TEST_F(small_run, a_crash_loop_stops_with_cause_and_the_tail_of_standard_error) {

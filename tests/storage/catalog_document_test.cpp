@@ -7,22 +7,20 @@
 #include <sstream>
 #include <storage/catalog.hpp>
 #include <tests/storage/checkpoint_fixture.hpp>
+#include <tests/support/environment.hpp>
+#include <tests/support/temporary_folder.hpp>
 
 namespace ftrt::storage {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::temporary_directory;
+using test::temporary_folder;
 
 // A catalog with something in every table, and the document that describes it.
 class catalog_document : public ::testing::Test {
  protected:
   void SetUp() override {
-    const char* source = std::getenv("FTRT_SOURCE");
-    if (source == nullptr) GTEST_SKIP() << "needs FTRT_SOURCE, as ctest sets it";
-    std::stringstream text;
-    text << std::ifstream{fs::path{source} / "docs" / "catalog.md"}.rdbuf();
-    document_ = text.str();
+    document_ = test::read_file(test::source_tree() / "docs" / "catalog.md");
     ASSERT_FALSE(document_.empty());
     fill();
   }
@@ -57,7 +55,7 @@ class catalog_document : public ::testing::Test {
     return document_.substr(begin, document_.find("\n##", begin + 1) - begin);
   }
 
-  temporary_directory directory_;
+  temporary_folder directory_;
   std::string document_;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <stdexcept>
-#include <storage/catalog.hpp>
+#include <tests/storage/catalog_fixture.hpp>
 #include <tests/storage/checkpoint_fixture.hpp>
 
 namespace ftrt::storage {
@@ -11,23 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::child_process;
-using testing::temporary_directory;
 
 // A sound catalog whose rows and folders do not say the same.
-class catalog_reconcile : public ::testing::Test {
+class catalog_reconcile : public testing::catalog_fixture {
  protected:
-  catalog_reconcile() { fs::create_directory(checkpoints()); }
-
-  [[nodiscard]] fs::path checkpoints() const { return directory_.path() / "checkpoints"; }
-  [[nodiscard]] fs::path folder(std::uint64_t iteration, std::uint32_t branch = 1) const {
-    return checkpoints() / (std::to_string(branch) + "-" + std::to_string(iteration));
-  }
-  catalog open() {
-    notes_.clear();
-    auto opened = catalog::open(directory_.path(), "run-1", notes_);
-    if (!opened) throw std::runtime_error(opened.error().describe());
-    return std::move(*opened);
-  }
   // A crash came before the row.
   void write(std::uint64_t iteration, std::uint32_t branch = 1) {
     const auto written =
@@ -55,17 +42,10 @@ class catalog_reconcile : public ::testing::Test {
     }
     return "no row";
   }
-  [[nodiscard]] bool noted(const std::string& text) const {
-    return std::ranges::any_of(
-        notes_, [&](const std::string& note) { return note.find(text) != std::string::npos; });
-  }
   void expect_settled() {
     auto again = open();
     EXPECT_TRUE(notes_.empty()) << notes_.front();
   }
-
-  temporary_directory directory_;
-  std::vector<std::string> notes_;
 };
 
 using numbers = std::vector<std::uint64_t>;
@@ -169,6 +149,71 @@ TEST_F(catalog_reconcile, a_row_whose_files_are_gone_goes_and_comes_back_with_th
   fs::rename(directory_.path() / "kept", folder(300) / manifest_file);
   auto c = open();
   EXPECT_EQ(usable(c), (numbers{300, 100}));
+}
+
+TEST_F(catalog_reconcile, C13_where_all_files_are_gone_the_rows_stay_and_tell_of_what_there_was) {
+  {
+    auto c = open();
+    for (const std::uint64_t k : {100u, 200u}) add(c, k);
+  }
+  fs::rename(checkpoints(), directory_.path() / "moved");
+  fs::create_directory(checkpoints());
+  for (int start = 0; start < 2; ++start) {
+    auto c = open();
+    EXPECT_EQ(state_of(c, 100), "verified");
+    EXPECT_EQ(c.last_committed().value(), iteration_id{200});
+    const auto lost = c.all_lost().value();
+    ASSERT_EQ(lost.size(), 2u);
+    EXPECT_EQ(lost[0].iteration, iteration_id{200});
+    EXPECT_EQ(lost[0].branch, branch_id{1});
+    EXPECT_EQ(lost[0].directory, folder(200));
+    EXPECT_NE(lost[0].why.find("manifest.bin"), std::string::npos) << lost[0].why;
+    EXPECT_EQ(lost[1].directory, folder(100));
+  }
+  fs::remove(checkpoints());
+  fs::rename(directory_.path() / "moved", checkpoints());
+  auto c = open();
+  EXPECT_TRUE(c.all_lost()->empty());
+  EXPECT_EQ(usable(c), (numbers{200, 100}));
+  expect_settled();
+}
+
+TEST_F(catalog_reconcile, the_last_rows_go_once_another_checkpoint_can_take_their_place) {
+  {
+    auto c = open();
+    for (const std::uint64_t k : {100u, 200u}) add(c, k);
+  }
+  fs::remove_all(folder(100));
+  fs::remove_all(folder(200));
+  { auto c = open(); }
+  write(150);
+  auto c = open();
+  EXPECT_EQ(usable(c), (numbers{150}));
+  EXPECT_EQ(state_of(c, 200), "no row");
+  expect_settled();
+}
+
+TEST_F(catalog_reconcile, C18_where_no_checkpoint_loads_each_is_named_with_what_is_wrong_with_it) {
+  auto c = open();
+  EXPECT_TRUE(c.all_lost()->empty()) << "there never was one";
+  for (const std::uint64_t k : {100u, 200u, 300u, 400u}) add(c, k);
+  EXPECT_TRUE(c.all_lost()->empty());
+  // Of what a rollback went back behind nobody wants to know.
+  ASSERT_TRUE(c.begin_branch(iteration_id{300}, generation_id{2}, 1));
+  ASSERT_TRUE(
+      c.set_state(iteration_id{100}, branch_id{1}, checkpoint_state::quarantined, "a bit flip"));
+  fs::remove_all(folder(200));
+  for (const auto& file : fs::directory_iterator{folder(300)}) {
+    if (file.path().filename() != manifest_file) fs::resize_file(file.path(), 10);
+  }
+  const auto lost = c.all_lost().value();
+  ASSERT_EQ(lost.size(), 3u);
+  EXPECT_EQ(lost[0].iteration, iteration_id{300});
+  EXPECT_NE(lost[0].why.find("has 10 bytes, expected "), std::string::npos) << lost[0].why;
+  EXPECT_NE(lost[1].why.find("manifest.bin"), std::string::npos) << lost[1].why;
+  EXPECT_EQ(lost[2].why, "quarantined: a bit flip");
+  add(c, 350, 2);
+  EXPECT_TRUE(c.all_lost()->empty()) << "one that is good is enough";
 }
 
 TEST_F(catalog_reconcile, a_checkpoint_whose_folder_was_renamed_is_found_at_its_new_place) {

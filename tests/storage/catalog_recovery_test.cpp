@@ -4,46 +4,32 @@
 
 #include <algorithm>
 #include <fstream>
-#include <storage/catalog.hpp>
 #include <storage/catalog_database.hpp>
+#include <tests/storage/catalog_fixture.hpp>
 #include <tests/storage/checkpoint_fixture.hpp>
+#include <tests/support/temporary_folder.hpp>
 
 namespace ftrt::storage {
 namespace {
 
 namespace fs = std::filesystem;
+using test::temporary_folder;
 using testing::child_process;
 using testing::signal_pipe;
-using testing::temporary_directory;
 
-class catalog_recovery : public ::testing::Test {
+class catalog_recovery : public testing::catalog_fixture {
  protected:
-  catalog_recovery() { fs::create_directory(checkpoints()); }
-
-  [[nodiscard]] fs::path checkpoints() const { return directory_.path() / "checkpoints"; }
-  [[nodiscard]] fs::path file() const { return directory_.path() / "catalog.sqlite"; }
-  [[nodiscard]] fs::path folder(std::uint64_t iteration, std::uint32_t branch) const {
-    return checkpoints() / (std::to_string(branch) + "-" + std::to_string(iteration));
-  }
   void write(std::uint64_t iteration, std::uint32_t branch = 1) {
     ASSERT_TRUE(testing::write(folder(iteration, branch), iteration, 2, system_files(), branch));
   }
-  result<catalog> open() {
-    notes_.clear();
-    return catalog::open(directory_.path(), "run-1", notes_);
-  }
   [[nodiscard]] std::vector<std::uint64_t> usable() {
     std::vector<std::uint64_t> found;
-    auto opened = open();
+    auto opened = try_open();
     const auto rows = opened.value().usable_checkpoints().value();
     for (const auto& row : rows) {
       found.push_back(row.manifest.iteration.value());
     }
     return found;
-  }
-  [[nodiscard]] bool noted(const std::string& text) const {
-    return std::ranges::any_of(
-        notes_, [&](const std::string& note) { return note.find(text) != std::string::npos; });
   }
   // Files of that beginning beside the catalog.
   [[nodiscard]] std::size_t files_like(const std::string& prefix) const {
@@ -53,9 +39,6 @@ class catalog_recovery : public ::testing::Test {
     }
     return count;
   }
-
-  temporary_directory directory_;
-  std::vector<std::string> notes_;
 };
 
 using numbers = std::vector<std::uint64_t>;
@@ -65,7 +48,7 @@ TEST_F(catalog_recovery, C13_a_lost_catalog_is_rebuilt_from_the_manifests) {
   write(200);
   EXPECT_EQ(usable(), (numbers{200, 100}));
   EXPECT_TRUE(noted("rebuilt from 2 checkpoint manifests"));
-  auto c = open().value();
+  auto c = try_open().value();
   EXPECT_TRUE(notes_.empty());
   EXPECT_EQ(c.last_generation().value(), generation_id{1});
   EXPECT_EQ(c.runs()->at(0).run_id, "run-1");
@@ -87,7 +70,7 @@ TEST_F(catalog_recovery, C45_a_damaged_catalog_is_moved_aside_and_rebuilt) {
   for (int round = 0; round < 12; ++round) {
     SCOPED_TRACE(round);
     {
-      auto c = open().value();
+      auto c = try_open().value();
       ASSERT_TRUE(c.begin_run("run-1", "mnist", 1));
       const std::vector<event> many(200);
       ASSERT_TRUE(c.add_events(many));
@@ -120,9 +103,9 @@ TEST_F(catalog_recovery, C45_a_database_of_something_else_is_moved_aside_not_wri
 }
 
 TEST_F(catalog_recovery, C45_a_newer_schema_is_refused_and_left_alone) {
-  ASSERT_TRUE(open().has_value());
+  ASSERT_TRUE(try_open().has_value());
   SQLite::Database{file().string(), SQLite::OPEN_READWRITE}.exec("PRAGMA user_version = 999");
-  const auto opened = open();
+  const auto opened = try_open();
   ASSERT_FALSE(opened.has_value());
   EXPECT_EQ(opened.error().code, error_code::unsupported);
   EXPECT_NE(opened.error().message.find("schema version 999"), std::string::npos);
@@ -132,7 +115,7 @@ TEST_F(catalog_recovery, C45_a_newer_schema_is_refused_and_left_alone) {
 
 TEST_F(catalog_recovery, C45_a_migration_is_one_transaction_with_a_backup_beside) {
   {
-    auto c = open().value();
+    auto c = try_open().value();
     ASSERT_TRUE(c.begin_run("run-1", "mnist", 1));
   }
   const auto& known = catalog_migrations();
@@ -162,7 +145,7 @@ TEST_F(catalog_recovery, branches_are_inferred_so_that_no_abandoned_checkpoint_i
   write(300);
   write(250, 2);  // branch 2 left before 250, so 300 is of an abandoned future
   EXPECT_EQ(usable(), (numbers{250, 200, 100}));
-  auto c = open().value();
+  auto c = try_open().value();
   EXPECT_EQ(c.current_branch().value(), branch_id{2});
   EXPECT_EQ(c.last_generation().value(), generation_id{2});
   EXPECT_EQ(c.begin_branch(iteration_id{200}, generation_id{3}, 1).value(), branch_id{3});
@@ -193,7 +176,7 @@ TEST_F(catalog_recovery, manifests_of_other_runs_and_damaged_ones_are_left_out_a
 TEST_F(catalog_recovery, a_moved_run_finds_its_checkpoints_at_their_new_place) {
   write(100);
   ASSERT_EQ(usable(), (numbers{100}));
-  const temporary_directory elsewhere;
+  const temporary_folder elsewhere;
   fs::copy(directory_.path(), elsewhere.path() / "run", fs::copy_options::recursive);
   auto c = catalog::open_read_only(elsewhere.path() / "run").value();
   const auto row = c.usable_checkpoints()->at(0);
@@ -204,7 +187,7 @@ TEST_F(catalog_recovery, a_moved_run_finds_its_checkpoints_at_their_new_place) {
 TEST_F(catalog_recovery, a_reader_works_beside_a_living_writer_and_after_it_was_killed) {
   const signal_pipe written;
   child_process writer{[&] {
-    auto opened = open();
+    auto opened = try_open();
     if (!opened || !opened->begin_run("run-1", "mnist", 7)) return 1;
     written.say();
     ::pause();
@@ -214,25 +197,25 @@ TEST_F(catalog_recovery, a_reader_works_beside_a_living_writer_and_after_it_was_
   EXPECT_EQ(catalog::open_read_only(directory_.path())->runs()->at(0).started_ms, 7);
   writer.kill();
   EXPECT_EQ(catalog::open_read_only(directory_.path())->runs()->at(0).started_ms, 7);
-  EXPECT_EQ(open()->runs()->at(0).started_ms, 7);
+  EXPECT_EQ(try_open()->runs()->at(0).started_ms, 7);
   EXPECT_TRUE(notes_.empty());
 }
 
 TEST_F(catalog_recovery, a_reader_cannot_write_and_a_missing_catalog_is_not_made_by_looking) {
   EXPECT_EQ(catalog::open_read_only(directory_.path()).error().code, error_code::not_found);
   EXPECT_FALSE(fs::exists(file()));
-  ASSERT_TRUE(open().has_value());
+  ASSERT_TRUE(try_open().has_value());
   auto reader = catalog::open_read_only(directory_.path()).value();
   EXPECT_EQ(reader.begin_run("x", "x", 1).error().code, error_code::refused);
 }
 
 TEST_F(catalog_recovery, a_writer_that_is_killed_at_random_leaves_whole_transactions) {
   testing::seeded random;
-  ASSERT_TRUE(open().has_value());
+  ASSERT_TRUE(try_open().has_value());
   for (int round = 0; round < 15; ++round) {
     const signal_pipe begun;
     child_process writer{[&] {
-      auto opened = open();
+      auto opened = try_open();
       if (!opened) return 1;
       begun.say();
       const std::vector<event> three(3);
@@ -243,7 +226,7 @@ TEST_F(catalog_recovery, a_writer_that_is_killed_at_random_leaves_whole_transact
     begun.wait();
     ::usleep(static_cast<unsigned>(random.below(3000)));  // any moment will do
     writer.kill();
-    auto c = open();
+    auto c = try_open();
     ASSERT_TRUE(c.has_value()) << c.error().describe();
     EXPECT_TRUE(notes_.empty());
     EXPECT_EQ(c->events()->size() % 3, 0u);

@@ -3,30 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <storage/catalog.hpp>
+#include <tests/storage/catalog_fixture.hpp>
 #include <tests/storage/checkpoint_fixture.hpp>
 
 namespace ftrt::storage {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::temporary_directory;
 
-class catalog_test : public ::testing::Test {
+class catalog_test : public testing::catalog_fixture {
  protected:
-  catalog_test() { fs::create_directory(checkpoints()); }
-
-  [[nodiscard]] fs::path checkpoints() const { return directory_.path() / "checkpoints"; }
-  [[nodiscard]] fs::path file() const { return directory_.path() / "catalog.sqlite"; }
-  [[nodiscard]] fs::path folder(std::uint64_t iteration, std::uint32_t branch = 1) const {
-    return checkpoints() / (std::to_string(branch) + "-" + std::to_string(iteration));
-  }
-  catalog open() {
-    notes_.clear();
-    auto opened = catalog::open(directory_.path(), "run-1", notes_);
-    if (!opened) throw std::runtime_error(opened.error().describe());
-    return std::move(*opened);
-  }
   // Writes a checkpoint to disk and makes it visible.
   result<void> add(catalog& c, std::uint64_t iteration, std::uint32_t branch = 1,
                    checkpoint_state state = checkpoint_state::verified) {
@@ -45,9 +31,6 @@ class catalog_test : public ::testing::Test {
     for (const auto& note : notes_) text += note + "\n";
     return text;
   }
-
-  temporary_directory directory_;
-  std::vector<std::string> notes_;
 };
 
 using numbers = std::vector<std::uint64_t>;

@@ -6,18 +6,19 @@
 #include <storage/checkpoint.hpp>
 #include <storage/digest.hpp>
 #include <tests/storage/checkpoint_fixture.hpp>
+#include <tests/support/temporary_folder.hpp>
 
 namespace ftrt::storage {
 namespace {
 
 namespace fs = std::filesystem;
+using test::temporary_folder;
 using testing::filled_arena;
 using testing::header_of;
 using testing::parts_of;
 using testing::poke;
 using testing::seeded;
 using testing::small_layout;
-using testing::temporary_directory;
 using testing::write;
 
 class checkpoint : public ::testing::Test {
@@ -29,7 +30,7 @@ class checkpoint : public ::testing::Test {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator{"/proc/self/fd"}, fs::directory_iterator{}));
   }
-  temporary_directory directory_;
+  temporary_folder directory_;
 };
 
 TEST_F(checkpoint, comes_back_bit_for_bit_in_any_number_of_parts) {

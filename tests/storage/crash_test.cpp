@@ -10,17 +10,18 @@
 #include <storage/shared_words.hpp>
 #include <tests/storage/checkpoint_fixture.hpp>
 #include <tests/storage/simulated_files.hpp>
+#include <tests/support/temporary_folder.hpp>
 
 namespace ftrt::storage {
 namespace {
 
 namespace fs = std::filesystem;
+using test::temporary_folder;
 using testing::child_process;
 using testing::failing_files;
 using testing::seeded;
 using testing::signal_pipe;
 using testing::simulated_files;
-using testing::temporary_directory;
 
 constexpr auto no_limit = std::numeric_limits<std::size_t>::max();
 
@@ -65,7 +66,7 @@ TEST(crash, C10_a_power_cut_after_any_operation_leaves_a_loadable_committed_chec
   seeded random;
   std::size_t total = 0;
   {
-    const temporary_directory root;
+    const temporary_folder root;
     simulated_files files{root.path()};
     ASSERT_TRUE(publish_and_prune(files, root.path(), no_limit).pruned);
     total = files.operations();
@@ -73,7 +74,7 @@ TEST(crash, C10_a_power_cut_after_any_operation_leaves_a_loadable_committed_chec
   for (std::size_t budget = 0; budget <= total; ++budget) {
     for (int fate = 0; fate < 8; ++fate) {
       SCOPED_TRACE("operation " + std::to_string(budget));
-      const temporary_directory root{"/dev/shm"};
+      const temporary_folder root{"/dev/shm"};
       simulated_files files{root.path()};
       const auto done = publish_and_prune(files, root.path(), budget);
       files.materialise(random);
@@ -102,7 +103,7 @@ TEST(crash, the_simulated_disk_does_lose_what_was_not_synced) {
   const std::vector<std::byte> text(100, std::byte{'x'});
   std::set<std::string> fates;
   for (int round = 0; round < 200; ++round) {
-    const temporary_directory root{"/dev/shm"};
+    const temporary_folder root{"/dev/shm"};
     simulated_files files{root.path()};
     // As many a program does it: no fsync before the rename.
     auto out = files.create(root.path() / "a.tmp").value();
@@ -120,7 +121,7 @@ TEST(crash, the_simulated_disk_does_lose_what_was_not_synced) {
 }
 
 TEST(crash, C14_a_full_or_failing_disk_leaves_the_previous_checkpoint_and_no_temporaries) {
-  const temporary_directory root;
+  const temporary_folder root;
   ASSERT_TRUE(testing::write(root.path() / "100", 100));
   failing_files counting{no_limit, error_code::io};
   ASSERT_TRUE(testing::write(root.path() / "150", 150, 3, counting));
@@ -155,7 +156,7 @@ int publish_for_ever(const fs::path& checkpoints, const shared_memory& published
 
 TEST(crash, C10_200_kills_at_random_moments_always_leave_a_loadable_committed_checkpoint) {
   seeded random;
-  const temporary_directory root{"/dev/shm"};
+  const temporary_folder root{"/dev/shm"};
   const auto published = shared_memory::create("published", 4096).value();
   // How long one takes here, so that most kills fall into the first few of a life.
   const auto start = std::chrono::steady_clock::now();

@@ -4,12 +4,13 @@
 #include <sstream>
 #include <storage/event_log.hpp>
 #include <tests/storage/support.hpp>
+#include <tests/support/temporary_folder.hpp>
 
 namespace ftrt::storage {
 namespace {
 
+using test::temporary_folder;
 using testing::child_process;
-using testing::temporary_directory;
 
 event event_of(std::uint64_t iteration) {
   event what;
@@ -30,7 +31,7 @@ std::string content(const std::filesystem::path& file) {
 }
 
 TEST(event_log, one_event_is_one_line_that_reads_back) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   const auto file = folder.path() / "events.jsonl";
   auto log = event_log::open(file).value();
   ASSERT_TRUE(log.append(event_of(41)));
@@ -52,7 +53,7 @@ TEST(event_log, one_event_is_one_line_that_reads_back) {
 }
 
 TEST(event_log, C34_a_torn_tail_never_hides_what_came_before_or_after) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   const auto file = folder.path() / "events.jsonl";
   const auto line = to_json_line(event_of(3));
   for (std::size_t kept = 0; kept <= line.size(); ++kept) {
@@ -75,7 +76,7 @@ TEST(event_log, C34_a_torn_tail_never_hides_what_came_before_or_after) {
 }
 
 TEST(event_log, C34_a_killed_writer_leaves_whole_lines) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   const auto file = folder.path() / "events.jsonl";
   child_process writer{[&] {
     auto log = event_log::open(file).value();
@@ -97,7 +98,7 @@ TEST(event_log, a_full_disk_is_reported_and_the_next_line_stands_alone) {
 }
 
 TEST(event_log, foreign_lines_are_skipped_and_counted) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   const auto file = folder.path() / "events.jsonl";
   std::ofstream{file} << "hello\n[1]\n{}\n{\"kind\":\"no such\"}\n\n"
                       << to_json_line(event_of(1)) << "\n";

@@ -6,17 +6,18 @@
 #include <sstream>
 #include <storage/run_directory.hpp>
 #include <tests/storage/support.hpp>
+#include <tests/support/temporary_folder.hpp>
 
 namespace ftrt::storage {
 namespace {
 
 namespace fs = std::filesystem;
+using test::temporary_folder;
 using testing::child_process;
 using testing::signal_pipe;
-using testing::temporary_directory;
 
 TEST(run_directory, a_new_one_is_private_complete_and_holds_the_scenario) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   const auto run = run_directory::create(runs.path(), "mnist", "[run]\n", 1024);
   ASSERT_TRUE(run.has_value()) << run.error().describe();
   EXPECT_EQ(run->path(), runs.path() / run->id());
@@ -32,7 +33,7 @@ TEST(run_directory, a_new_one_is_private_complete_and_holds_the_scenario) {
 }
 
 TEST(run_directory, a_name_never_leads_out_of_the_folder) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   const std::vector<std::string> names{"../../etc", "a/b", "", ".", "\n", std::string(500, 'x')};
   for (const auto& name : names) {
     const auto run = run_directory::create(runs.path(), name, "", 0);
@@ -44,7 +45,7 @@ TEST(run_directory, a_name_never_leads_out_of_the_folder) {
 }
 
 TEST(run_directory, C14_too_little_space_is_found_at_the_start_and_nothing_is_left_behind) {
-  const temporary_directory parent;
+  const temporary_folder parent;
   const auto runs = parent.path() / "deep" / "runs";
   const auto run = run_directory::create(runs, "mnist", "", std::uint64_t{1} << 62);
   ASSERT_FALSE(run.has_value());
@@ -54,7 +55,7 @@ TEST(run_directory, C14_too_little_space_is_found_at_the_start_and_nothing_is_le
 }
 
 TEST(run_directory, C14_a_folder_that_cannot_be_written_is_found_at_the_start) {
-  const temporary_directory parent;
+  const temporary_folder parent;
   std::ofstream{parent.path() / "file"} << "x";
   const auto below_file = run_directory::create(parent.path() / "file" / "runs", "mnist", "", 0);
   EXPECT_FALSE(below_file.has_value());
@@ -70,7 +71,7 @@ TEST(run_directory, C14_a_folder_that_cannot_be_written_is_found_at_the_start) {
 }
 
 TEST(run_directory, C14_resuming_on_a_full_disk_is_refused_with_the_arithmetic_and_can_be_retried) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   const auto path = run_directory::create(runs.path(), "mnist", "", 0)->path();
   const auto checkpoints = path / "checkpoints";
   for (const auto* name : {"large", "small"}) fs::create_directory(checkpoints / name);
@@ -95,7 +96,7 @@ TEST(run_directory, C14_resuming_on_a_full_disk_is_refused_with_the_arithmetic_a
 }
 
 TEST(run_directory, C14_what_a_crash_left_half_written_is_removed_before_space_is_asked_for) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   const auto path = run_directory::create(runs.path(), "mnist", "", 0)->path();
   const auto half = path / "checkpoints" / "0001-000000000100";
   fs::create_directory(half);
@@ -108,7 +109,7 @@ TEST(run_directory, C14_what_a_crash_left_half_written_is_removed_before_space_i
 // somebody who may not write anywhere: root may. 0: refused, and the message names the run.
 int resume_without_access_to(const std::string& folder, fs::perms permissions) {
   if (::geteuid() == 0 && ::setuid(65534) != 0) return 2;
-  const temporary_directory runs;
+  const temporary_folder runs;
   const auto path = run_directory::create(runs.path(), "mnist", "", 0)->path();
   fs::permissions(path / folder, permissions);
   const auto refused = run_directory::open(path);
@@ -131,7 +132,7 @@ TEST(run_directory, C14_resuming_a_read_only_run_is_refused_and_names_its_folder
 }
 
 TEST(run_directory, C15_a_second_process_fails_promptly_and_names_the_holder) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   const auto path = run_directory::create(runs.path(), "mnist", "", 0)->path();
   const signal_pipe held;
   // The holder takes it after the fork: a lock of ours would be shared with the child.
@@ -157,20 +158,20 @@ TEST(run_directory, C15_a_second_process_fails_promptly_and_names_the_holder) {
 }
 
 TEST(run_directory, C15_two_holders_in_one_process_exclude_each_other_too) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   const auto first = run_directory::create(runs.path(), "mnist", "", 0).value();
   EXPECT_EQ(run_directory::open(first.path()).error().code, error_code::busy);
 }
 
 TEST(run_directory, a_folder_that_is_no_run_is_not_taken_for_one) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   EXPECT_EQ(run_directory::open(runs.path()).error().code, error_code::not_found);
   EXPECT_EQ(run_directory::open(runs.path() / "none").error().code, error_code::not_found);
   EXPECT_TRUE(fs::is_empty(runs.path()));
 }
 
 TEST(run_directory, a_discarded_one_is_gone) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   auto run = run_directory::create(runs.path(), "mnist", "", 0).value();
   run.discard();
   EXPECT_TRUE(fs::is_empty(runs.path()));

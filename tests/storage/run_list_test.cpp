@@ -5,6 +5,7 @@
 #include <storage/catalog.hpp>
 #include <storage/run_directory.hpp>
 #include <tests/storage/support.hpp>
+#include <tests/support/temporary_folder.hpp>
 
 namespace ftrt {
 namespace {
@@ -13,10 +14,10 @@ using storage::catalog;
 using storage::run_directory;
 using storage::testing::child_process;
 using storage::testing::signal_pipe;
-using storage::testing::temporary_directory;
+using test::temporary_folder;
 
 // A run that has begun at `started_ms`, its process gone unless the result is kept.
-run_directory begin(const temporary_directory& runs, const std::string& name,
+run_directory begin(const temporary_folder& runs, const std::string& name,
                     std::int64_t started_ms) {
   auto run = run_directory::create(runs.path(), name, "", 0).value();
   std::vector<std::string> notes;
@@ -29,7 +30,7 @@ run_directory begin(const temporary_directory& runs, const std::string& name,
 }
 
 TEST(run_list, runs_come_oldest_first_and_other_folders_are_skipped) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   const auto late = begin(runs, "late", 300).id();
   const auto early = begin(runs, "early", 100).id();
   std::filesystem::create_directory(runs.path() / "not-a-run");
@@ -42,7 +43,7 @@ TEST(run_list, runs_come_oldest_first_and_other_folders_are_skipped) {
 }
 
 TEST(run_list, a_run_is_running_only_while_somebody_holds_it) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   {
     const auto living = begin(runs, "living", 1);
     EXPECT_EQ(list_runs(runs.path())->at(0).status, "running");
@@ -51,7 +52,7 @@ TEST(run_list, a_run_is_running_only_while_somebody_holds_it) {
 }
 
 TEST(run_list, a_damaged_run_is_listed_and_does_not_hide_the_others) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   const auto whole = begin(runs, "whole", 100).id();
   const auto broken = begin(runs, "broken", 200).path();
   std::ofstream{broken / "catalog.sqlite", std::ios::trunc} << std::string(9000, 'x');
@@ -64,7 +65,7 @@ TEST(run_list, a_damaged_run_is_listed_and_does_not_hide_the_others) {
 }
 
 TEST(run_list, a_run_is_found_by_any_unique_beginning_of_its_id) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   const auto a = begin(runs, "alpha", 1).id();
   const auto b = begin(runs, "alps", 2).id();
   EXPECT_EQ(find_run(runs.path(), "alph")->run_id, a);
@@ -77,14 +78,14 @@ TEST(run_list, a_run_is_found_by_any_unique_beginning_of_its_id) {
 }
 
 TEST(run_list, folders_without_runs_are_told_apart_from_missing_ones) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   EXPECT_TRUE(list_runs(runs.path())->empty());
   EXPECT_EQ(find_run(runs.path(), "").error().code, error_code::not_found);
   EXPECT_EQ(list_runs(runs.path() / "none").error().code, error_code::not_found);
 }
 
 TEST(run_list, events_and_checkpoints_are_read_beside_a_living_run) {
-  const temporary_directory runs;
+  const temporary_folder runs;
   const auto run = begin(runs, "living", 1);
   EXPECT_EQ(list_events(run.path())->at(0).text, "living");
   EXPECT_TRUE(list_checkpoints(run.path())->empty());

@@ -13,14 +13,14 @@ namespace ftrt::storage {
 namespace {
 
 namespace fs = std::filesystem;
+using test::temporary_folder;
 using testing::child_process;
 using testing::signal_pipe;
-using testing::temporary_directory;
 
 // ---- the lock's evidence ------------------------------------------------------------------------
 
 TEST(run_lock, every_hold_has_a_token_of_its_own_that_others_can_read) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   auto first = run_lock::take(folder.path()).value();
   const auto token = first.token();
   EXPECT_EQ(token.size(), 32U);
@@ -34,7 +34,7 @@ TEST(run_lock, every_hold_has_a_token_of_its_own_that_others_can_read) {
 }
 
 TEST(run_lock, a_holder_whose_run_is_over_has_no_token_and_says_so_to_who_wants_the_folder) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   const auto lock = run_lock::take(folder.path()).value();
   lock.say_over();
   const auto holder = find_holder(folder.path());
@@ -48,7 +48,7 @@ TEST(run_lock, a_holder_whose_run_is_over_has_no_token_and_says_so_to_who_wants_
 }
 
 TEST(run_lock, a_damaged_lock_file_names_nobody_and_gives_no_token) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   const auto lock = run_lock::take(folder.path()).value();
   for (const std::string text : {"", "\n", "\033[2J\xff", "pid 1", "pid 1\nhold half a tok"}) {
     std::ofstream{folder.path() / "lock", std::ios::trunc} << text;
@@ -63,7 +63,7 @@ TEST(run_lock, a_damaged_lock_file_names_nobody_and_gives_no_token) {
 // ---- the request --------------------------------------------------------------------------------
 
 TEST(stop_request, is_taken_once_by_the_hold_that_it_is_for) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   ASSERT_TRUE(write_stop_request(folder.path(), "mine", "the night is over\nreally"));
   EXPECT_EQ(take_stop_request(folder.path(), "mine"), "the night is over really");
   EXPECT_EQ(take_stop_request(folder.path(), "mine"), std::nullopt);
@@ -71,14 +71,14 @@ TEST(stop_request, is_taken_once_by_the_hold_that_it_is_for) {
 }
 
 TEST(stop_request, for_an_earlier_hold_is_removed_and_not_obeyed) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   ASSERT_TRUE(write_stop_request(folder.path(), "of the run before", "late"));
   EXPECT_EQ(take_stop_request(folder.path(), "mine"), std::nullopt);
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
 TEST(stop_request, anything_else_under_its_name_is_removed_and_stops_nobody) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   const auto file = folder.path() / stop_request_name;
   for (const std::string text : {"", "mine", "\nmine\n", "mine2\n"}) {
     std::ofstream{file} << text;
@@ -98,7 +98,7 @@ TEST(stop_request, anything_else_under_its_name_is_removed_and_stops_nobody) {
 }
 
 TEST(stop_request, without_a_token_there_is_nobody_whom_it_could_be_for) {
-  const temporary_directory folder;
+  const temporary_folder folder;
   ASSERT_TRUE(write_stop_request(folder.path(), "", "anybody"));
   EXPECT_EQ(take_stop_request(folder.path(), ""), std::nullopt);
 }
@@ -113,7 +113,7 @@ class stop_run_of : public ::testing::Test {
     path_ = made->path();
   }
 
-  const temporary_directory runs_;
+  const temporary_folder runs_;
   fs::path path_;
 };
 

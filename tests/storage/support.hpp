@@ -7,39 +7,16 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
-#include <filesystem>
 #include <ftrt/types.hpp>
 #include <functional>
 #include <random>
 #include <schemas/state_layout.hpp>
 #include <string>
+#include <tests/support/temporary_folder.hpp>
 #include <utility>
 #include <vector>
 
 namespace ftrt::storage::testing {
-
-// A folder under the system's temporary one (or `under`, where that exists: in memory, a test that
-// makes thousands of files need not wait for a disk), gone with the object.
-class temporary_directory {
- public:
-  explicit temporary_directory(const std::filesystem::path& under = {}) {
-    const bool usable = !under.empty() && ::access(under.c_str(), W_OK) == 0;
-    const auto parent = usable ? under : std::filesystem::temp_directory_path();
-    auto pattern = (parent / "ftrt-test-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) std::abort();
-    path_ = pattern;
-  }
-  ~temporary_directory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  temporary_directory(const temporary_directory&) = delete;
-  temporary_directory& operator=(const temporary_directory&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // A forked process that runs `body` and exits with its result; killed and reaped with the object.
 class child_process {

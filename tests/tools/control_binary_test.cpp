@@ -1,11 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <tests/support/command.hpp>
+#include <tests/support/environment.hpp>
 #include <tests/tools/layer_rules.hpp>
 
 namespace ftrt::testing {
@@ -20,21 +19,12 @@ using ::testing::StartsWith;
 
 // What the program needs, straight from its dynamic section; empty where readelf cannot say.
 std::vector<std::string> libraries_of(const fs::path& program) {
-  const auto command = "readelf -d '" + program.string() + "'";
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return {};
-  std::string output;
-  std::array<char, 4096> chunk{};
-  while (const auto n = std::fread(chunk.data(), 1, chunk.size(), pipe)) {
-    output.append(chunk.data(), n);
-  }
-  return ::pclose(pipe) == 0 ? needed_libraries(output) : std::vector<std::string>{};
+  const auto said = test::run_command("readelf -d " + test::quoted(program));
+  return said.exit_code == 0 ? needed_libraries(said.out) : std::vector<std::string>{};
 }
 
 TEST(control_binary, the_command_needs_no_libtorch) {
-  const char* programs = std::getenv("FTRT_BIN");
-  ASSERT_NE(programs, nullptr) << "FTRT_BIN must name the folder of the programs; ctest sets it";
-  const auto command = fs::path{programs} / "ftrt";
+  const auto command = test::programs() / "ftrt";
   ASSERT_TRUE(fs::exists(command)) << command << " is missing: build the target `ftrt`";
   const auto needed = libraries_of(command);
   ASSERT_THAT(needed, Not(IsEmpty())) << "readelf -d says nothing of " << command;

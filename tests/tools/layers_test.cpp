@@ -1,11 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
 #include <string>
+#include <tests/support/environment.hpp>
+#include <tests/support/temporary_folder.hpp>
 #include <tests/tools/layer_rules.hpp>
 
 namespace ftrt::testing {
@@ -17,30 +18,23 @@ void PrintTo(const violation& v, std::ostream* out) {
 namespace {
 
 namespace fs = std::filesystem;
+using test::source_tree;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-fs::path real_tree() {
-  const char* tree = std::getenv("FTRT_SOURCE");
-  return tree == nullptr ? fs::path{} : fs::path{tree};
-}
 
 // ---- the house
 // -----------------------------------------------------------------------------------
 
 TEST(layers, the_tree_is_found_and_scanned) {
-  ASSERT_FALSE(real_tree().empty()) << "FTRT_SOURCE must name the source tree; ctest sets it";
-  EXPECT_GT(sources_of(real_tree()).size(), 50u) << "in " << real_tree();
+  EXPECT_GT(sources_of(source_tree()).size(), 50u) << "in " << source_tree();
 }
 
 TEST(layers, no_room_includes_what_it_must_not) {
-  ASSERT_FALSE(real_tree().empty());
-  EXPECT_THAT(check_includes(real_tree()), IsEmpty());
+  EXPECT_THAT(check_includes(source_tree()), IsEmpty());
 }
 
 TEST(layers, no_source_is_longer_than_a_room_should_be) {
-  ASSERT_FALSE(real_tree().empty());
-  EXPECT_THAT(check_sizes(real_tree()), IsEmpty());
+  EXPECT_THAT(check_sizes(source_tree()), IsEmpty());
 }
 
 // ---- the checks themselves can fail
@@ -48,13 +42,6 @@ TEST(layers, no_source_is_longer_than_a_room_should_be) {
 
 class fake_tree : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "ftrt-layers-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   void write(const fs::path& file, const std::string& content) const {
     fs::create_directories((root_ / file).parent_path());
     std::ofstream{root_ / file} << content;
@@ -78,7 +65,8 @@ class fake_tree : public ::testing::Test {
     EXPECT_THAT(including(file, line), IsEmpty()) << file << " must not say: " << line;
   }
 
-  fs::path root_;
+  const test::temporary_folder folder_;
+  const fs::path& root_ = folder_.path();
 };
 
 TEST_F(fake_tree, caf_outside_of_the_actors_is_found) {

@@ -33,9 +33,7 @@ ended run_ftrt(const std::filesystem::path& folder, std::vector<std::string> arg
                int out_fd = -1) {
   const test::captured out;
   const test::captured errors;
-  const char* programs = std::getenv("FTRT_BIN");
-  if (programs == nullptr) return {-1, "", "FTRT_BIN is not set"};
-  arguments.insert(arguments.begin(), (std::filesystem::path(programs) / "ftrt").string());
+  arguments.insert(arguments.begin(), (test::programs() / "ftrt").string());
   std::vector<char*> words;
   for (auto& argument : arguments) words.push_back(argument.data());
   words.push_back(nullptr);

@@ -1,44 +1,14 @@
 #pragma once
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <cstdio>
 #include <string>
+#include <tests/support/environment.hpp>
+#include <tests/support/temporary_folder.hpp>
 
-namespace ftrt::cli::test {
-
-// A folder of one test, removed at its end.
-class temporary_folder {
- public:
-  temporary_folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "ftrt-tools-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~temporary_folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
-inline std::string content_of(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+namespace ftrt::test {
 
 // A file to write to by descriptor, as stdout would be.
 class captured {
@@ -63,4 +33,4 @@ class captured {
   std::FILE* file_;
 };
 
-}  // namespace ftrt::cli::test
+}  // namespace ftrt::test

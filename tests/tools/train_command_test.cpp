@@ -103,7 +103,7 @@ TEST_F(train_command, a_completed_run_ends_with_0_a_story_and_a_summary_file) {
   EXPECT_EQ(run_it(ending_with("completed", "")), 0);
   EXPECT_THAT(stdout_.text(), AllOf(HasSubstr("a rank died"), HasSubstr("scripted-1: completed")));
   EXPECT_THAT(stderr_.text(), IsEmpty());
-  const auto summary = nlohmann::json::parse(test::content_of(asked_.summary));
+  const auto summary = nlohmann::json::parse(test::read_file(asked_.summary));
   EXPECT_EQ(summary.at("status"), "completed");
   EXPECT_EQ(folder_.entries(), 1u) << "no temporary file stays";
 }
@@ -112,7 +112,7 @@ TEST_F(train_command, a_failed_run_ends_with_1_the_cause_on_stderr_and_a_summary
   asked_.summary = folder_.path() / "s.json";
   EXPECT_EQ(run_it(ending_with("failed", "rank 1 crashed 5 times\033[2J")), 1);
   EXPECT_THAT(stderr_.text(), HasSubstr("the run failed: rank 1 crashed 5 times\\x1b[2J"));
-  EXPECT_EQ(nlohmann::json::parse(test::content_of(asked_.summary)).at("status"), "failed");
+  EXPECT_EQ(nlohmann::json::parse(test::read_file(asked_.summary)).at("status"), "failed");
 }
 
 TEST_F(train_command, a_summary_on_stdout_leaves_nothing_else_there) {
@@ -149,7 +149,7 @@ TEST_F(train_command, a_start_that_fails_or_throws_ends_with_1_and_says_why) {
   };
   EXPECT_EQ(run_it(failing), 1);
   EXPECT_THAT(stderr_.text(), HasSubstr("held by process 7"));
-  EXPECT_THAT(test::content_of(asked_.summary), HasSubstr("held by process 7"));
+  EXPECT_THAT(test::read_file(asked_.summary), HasSubstr("held by process 7"));
 
   const auto throwing = [](const run_options&) -> tl::expected<std::unique_ptr<run>, start_error> {
     throw std::runtime_error("no threads left");
@@ -216,7 +216,7 @@ TEST(atomic_file, replaces_the_old_content_and_honours_the_umask) {
   const auto file = folder.path() / "s.json";
   ASSERT_TRUE(write_atomically(file, "old"));
   ASSERT_TRUE(write_atomically(file, "new"));
-  EXPECT_EQ(test::content_of(file), "new");
+  EXPECT_EQ(test::read_file(file), "new");
   EXPECT_EQ(folder.entries(), 1u);
   const mode_t mask = ::umask(0);
   ::umask(mask);

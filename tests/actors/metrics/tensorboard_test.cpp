@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tests/actors/metrics/metrics_fixture.hpp>
+#include <tests/support/command.hpp>
+#include <tests/support/environment.hpp>
 #include <vector>
 
 namespace ftrt::metrics {
@@ -28,29 +30,14 @@ class tensorboard_test : public metrics_fixture {
   // What the real TensorBoard makes of the folder. A missing Python package is a failure, not a
   // reason to skip: then nothing would be tested.
   reading read_back() {
-    const char* root = std::getenv("FTRT_SOURCE");
-    if (root == nullptr) {
-      ADD_FAILURE() << "FTRT_SOURCE is not set; run this test through ctest";
-      return {};
-    }
-    const std::string tree{root};
-    const std::string command = "PYTHONDONTWRITEBYTECODE=1 '" + tree + "/.venv/bin/python' '" +
-                                tree + "/tests/actors/metrics/read_tensorboard.py' '" +
-                                directory_.string() + "'";
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    if (pipe == nullptr) {
-      ADD_FAILURE() << "cannot start Python";
-      return {};
-    }
-    std::string output;
-    std::array<char, 4096> buffer;
-    while (const auto count = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
-      output.append(buffer.data(), count);
-    }
-    const int status = ::pclose(pipe);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    const auto tree = test::source_tree();
+    const auto read =
+        test::run_command("PYTHONDONTWRITEBYTECODE=1 " + test::quoted(tree / ".venv/bin/python") +
+                          " " + test::quoted(tree / "tests/actors/metrics/read_tensorboard.py") +
+                          " " + test::quoted(directory_));
+    EXPECT_EQ(read.exit_code, 0)
         << "the reader failed; is the package `tensorboard` in .venv (./tools/setup)?";
-    return {WEXITSTATUS(status), nlohmann::json::parse(output, nullptr, false)};
+    return {read.exit_code, nlohmann::json::parse(read.out, nullptr, false)};
   }
 
   tensorboard_writer open(std::uint64_t first_step) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <runtime/data/dataset.hpp>
 #include <runtime/data/mnist.hpp>
+#include <tests/support/temporary_folder.hpp>
 
 namespace ftrt::data {
 namespace {
@@ -47,15 +48,11 @@ void write_gzip(const fs::path& path, const bytes& content) {
 class mnist_files : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "ftrt-mnist-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     write(images("train"), image_file(12));
     write(labels("train"), label_file(12));
     write(images("t10k"), image_file(5));
     write(labels("t10k"), label_file(5));
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   fs::path images(const std::string& stem) const { return folder_ / (stem + "-images-idx3-ubyte"); }
   fs::path labels(const std::string& stem) const { return folder_ / (stem + "-labels-idx1-ubyte"); }
@@ -89,7 +86,8 @@ class mnist_files : public ::testing::Test {
     EXPECT_THAT(d.found, HasSubstr(found));
   }
 
-  fs::path folder_;
+  const test::temporary_folder temporary_;
+  const fs::path& folder_ = temporary_.path();
 };
 
 void expect_rows(const dataset& samples, const std::vector<std::uint32_t>& ids) {

@@ -1,9 +1,8 @@
-#include <stdlib.h>
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <storage/checkpoint.hpp>
+#include <tests/support/temporary_folder.hpp>
 
 #include "inspect.hpp"
 
@@ -32,13 +31,6 @@ void save(lone_rank& rank, const std::filesystem::path& folder) {
 
 class checkpoints : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "ftrt-state-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // Trains to iteration `half`, saves, loads into a fresh rank, trains on to the end. The first
   // half ends as one does that was stopped: no scenario differs.
   protocol::finished in_two_halves(const scenario& s, std::uint64_t half,
@@ -59,7 +51,9 @@ class checkpoints : public ::testing::Test {
     if (records != nullptr) *records = records_of(second, storage::record_kind::iteration);
     return report;
   }
-  std::filesystem::path folder_;
+
+  const test::temporary_folder temporary_;
+  std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(checkpoints, a_run_in_two_halves_ends_with_the_same_bits) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <tests/support/environment.hpp>
 
 #include "inspect.hpp"
 
@@ -34,7 +35,7 @@ std::string first_fault(const scenario& s) {
 
 TEST(program, C32_a_model_that_does_not_fit_the_data_is_a_diagnostic) {
   scenario s;
-  s.data.path = std::string{std::getenv("FTRT_SOURCE")} + "/data/mnist";
+  s.data.path = (test::source_tree() / "data/mnist").string();
   s.model.layers = {100, 10};
   EXPECT_NE(first_fault(s).find("784"), std::string::npos);
   s.model.layers = {784, 5};

@@ -1,6 +1,5 @@
-#include <stdlib.h>
-
 #include <runtime/data/random.hpp>
+#include <tests/support/temporary_folder.hpp>
 
 #include "rank_group.hpp"
 
@@ -9,13 +8,6 @@ namespace {
 
 class recovery : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "ftrt-training-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // Runs `values` on so many ranks with and without faults; both must end with the same bits.
   void expect_same_weights(scenario values, std::uint32_t ranks, std::uint64_t seed,
                            rank_group::fault kind, int count) {
@@ -38,7 +30,8 @@ class recovery : public ::testing::Test {
     received_ += disturbed.received();
   }
 
-  std::filesystem::path folder_;
+  const test::temporary_folder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
   std::uint64_t generations_ = 0;
   int applied_prepared_ = 0;
   int rollbacks_ = 0;

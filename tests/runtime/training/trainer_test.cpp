@@ -1,5 +1,6 @@
 #include <cmath>
 #include <fstream>
+#include <tests/support/environment.hpp>
 
 #include "rig.hpp"
 
@@ -12,7 +13,7 @@ TEST(trainer, learns_mnist_alone) {
   scenario s;
   s.cluster.ranks = 1;
   s.model.layers = {784, 64, 10};
-  s.data.path = std::string{std::getenv("FTRT_SOURCE")} + "/data/mnist";
+  s.data.path = (test::source_tree() / "data/mnist").string();
   s.data.limit = 12800;
   s.train.lr = 0.1;
   s.train.momentum = 0.9;

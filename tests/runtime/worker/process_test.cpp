@@ -78,9 +78,7 @@ TEST(worker_process, a_lost_control_socket_is_replaced_while_training_goes_on) {
 
 TEST(worker_process, what_an_actor_said_before_it_died_still_holds) {
   mini_control control{worker_program()};
-  control.start(small_scenario());
-  control.fork(0);
-  control.fork(1);
+  fork_two_ranks(control, small_scenario());
   control.send_joins(1, 2, both_initial);
   for (const auto rank : {0u, 1u}) {
     control.expect<protocol::joined>(rank);

@@ -47,9 +47,7 @@ TEST(worker_process, messages_that_do_not_belong_are_refused_and_nothing_else_ha
 
 TEST(worker_process, joins_that_are_stale_or_do_not_fit_are_refused) {
   mini_control control{worker_program()};
-  control.start(small_scenario());
-  control.fork(0);
-  control.fork(1);
+  fork_two_ranks(control, small_scenario());
   control.send(0, protocol::revoke{generation_id{5}});
   EXPECT_EQ(control.expect<protocol::parked>(0).generation, generation_id{5});
   control.send_joins(4, 2, {{0, state_role::initial, 0, 0}});
@@ -70,9 +68,7 @@ TEST(worker_process, joins_that_are_stale_or_do_not_fit_are_refused) {
 
 TEST(worker_process, a_join_that_a_peer_never_makes_is_ended_by_revoke_and_the_next_one_works) {
   mini_control control{worker_program()};
-  control.start(small_scenario());
-  control.fork(0);
-  control.fork(1);
+  fork_two_ranks(control, small_scenario());
   control.send_joins(1, 2, {{0, state_role::initial, 0, 0}});
   control.send(0, protocol::query{});
   EXPECT_EQ(control.expect<protocol::hello>(0).phase, worker_phase::joining);

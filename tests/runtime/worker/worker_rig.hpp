@@ -9,24 +9,27 @@
 #include <stdexcept>
 #include <string>
 #include <tests/runtime/worker/mini_control.hpp>
+#include <tests/support/environment.hpp>
 #include <vector>
 
 // What the process tests share: the program, two ranks that train, and the digest to compare with.
 namespace ftrt::testing {
 
 inline std::filesystem::path worker_program() {
-  const char* folder = std::getenv("FTRT_BIN");
-  if (folder == nullptr) throw std::runtime_error("FTRT_BIN is not set; run this through ctest");
-  return std::filesystem::path{folder} / "ftrt-worker";
+  return test::programs() / "ftrt-worker";
 }
 
 inline const std::vector<mini_control::part> both_initial{{0, protocol::state_role::initial, 0, 0},
                                                           {1, protocol::state_role::initial, 0, 0}};
 
-inline void start_two_ranks(mini_control& control, const scenario& values) {
+inline void fork_two_ranks(mini_control& control, const scenario& values) {
   control.start(values);
   control.fork(0);
   control.fork(1);
+}
+
+inline void start_two_ranks(mini_control& control, const scenario& values) {
+  fork_two_ranks(control, values);
   control.join_and_train(1, both_initial);
 }
 

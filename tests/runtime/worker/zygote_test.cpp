@@ -89,9 +89,7 @@ std::set<std::string> sockets_of(int pid) {
 
 TEST(worker_process, a_worker_holds_its_own_two_sockets_and_nobody_elses) {
   mini_control control{worker_program()};
-  control.start(small_scenario());
-  control.fork(0);
-  control.fork(1);
+  fork_two_ranks(control, small_scenario());
   const auto first = sockets_of(control.at(0).pid);
   const auto second = sockets_of(control.at(1).pid);
   auto all = sockets_of(control.zygote_pid());

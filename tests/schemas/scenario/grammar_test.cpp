@@ -6,6 +6,7 @@
 #include <schemas/scenario/spell.hpp>
 #include <set>
 #include <tests/schemas/scenario/scenario_text.hpp>
+#include <tests/support/environment.hpp>
 #include <type_traits>
 
 namespace ftrt::grammar {
@@ -78,14 +79,8 @@ TEST(grammar, finds_its_own_defaults_valid) {
   EXPECT_THAT(check_scenario(defaults), testing::IsEmpty());
 }
 
-std::filesystem::path source_tree() {
-  const char* tree = std::getenv("FTRT_SOURCE");
-  return tree == nullptr ? "." : tree;
-}
-
 TEST(scenario_reference, equals_the_grammar) {
-  std::ifstream file{source_tree() / "docs/scenario.md", std::ios::binary};
-  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  const auto text = test::read_file(test::source_tree() / "docs/scenario.md");
   EXPECT_TRUE(text == reference())
       << "docs/scenario.md is not what the grammar says; write it anew with\n"
          "  cmake --build build --target ftrt_scenario_docs && "

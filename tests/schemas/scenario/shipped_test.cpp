@@ -4,17 +4,13 @@
 #include <ftrt/scenario.hpp>
 #include <map>
 #include <set>
+#include <tests/support/environment.hpp>
 
 namespace ftrt {
 namespace {
 
-std::filesystem::path source_tree() {
-  const char* tree = std::getenv("FTRT_SOURCE");
-  return tree == nullptr ? "." : tree;
-}
-
 loaded_scenario load_well(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  auto loaded = load_scenario(source_tree() / "scenarios" / name, overrides);
+  auto loaded = load_scenario(test::source_tree() / "scenarios" / name, overrides);
   if (loaded) return *loaded;
   for (const auto& fault : loaded.error()) ADD_FAILURE() << fault.describe();
   return {};
@@ -40,7 +36,7 @@ TEST(shipped_scenarios, mnist_trains_as_the_readme_says) {
   EXPECT_EQ(s.train.epochs, 5u);
   EXPECT_EQ(s.micro_batches(), 4u);
   EXPECT_EQ(s.train.amp, amp_mode::bf16);
-  EXPECT_EQ(s.data.path, (source_tree() / "data/mnist").lexically_normal());
+  EXPECT_EQ(s.data.path, (test::source_tree() / "data/mnist").lexically_normal());
   EXPECT_TRUE(s.chaos.empty());
 }
 
