@@ -113,10 +113,8 @@ struct host_supervisor_state {
     if (!worker || has_trainer(rank, incarnation)) return;
     context->storage->post(
         [rank, incarnation, pid = worker->pid.load()](storage::catalog& catalog) {
-          if (auto begun = catalog.begin_incarnation(rank, incarnation, pid, host::unix_now_ms());
-              !begun) {
-            host::log().warn("catalog: {}", begun.error().describe());
-          }
+          host::warn_of_failure(
+              "catalog", catalog.begin_incarnation(rank, incarnation, pid, host::unix_now_ms()));
         });
     context->board->set_ranks_alive(context->host->alive());
     start_trainer(rank, incarnation);

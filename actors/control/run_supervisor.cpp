@@ -77,10 +77,8 @@ void run_supervisor_state::lost(rank_id rank, incarnation_id incarnation) {
     if (fault_ns > 0) loss.fault_at = std::chrono::nanoseconds{fault_ns};
   }
   context->storage->post([rank, incarnation, cause = loss.cause](storage::catalog& catalog) {
-    if (auto ended = catalog.end_incarnation(rank, incarnation, cause, host::unix_now_ms());
-        !ended) {
-      host::log().warn("catalog: {}", ended.error().describe());
-    }
+    host::warn_of_failure("catalog",
+                          catalog.end_incarnation(rank, incarnation, cause, host::unix_now_ms()));
   });
   context->board->set_ranks_alive(context->host->alive());
   feed(loss);

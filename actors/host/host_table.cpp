@@ -9,6 +9,7 @@
 #include <actors/host/process_signals.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <ranges>
 #include <schemas/protocol/channel.hpp>
 #include <storage/progress.hpp>

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <actors/host/clock.hpp>
@@ -36,16 +35,6 @@ bool is_readable(int fd) {
 }
 
 }  // namespace
-
-std::string describe_wait_status(int wait_status) {
-  if (WIFSIGNALED(wait_status)) {
-    const int signal = WTERMSIG(wait_status);
-    const char* name = ::sigabbrev_np(signal);
-    return "killed by signal " + std::to_string(signal) + " (SIG" + (name == nullptr ? "?" : name) +
-           ")";
-  }
-  return "exited with code " + std::to_string(WEXITSTATUS(wait_status));
-}
 
 void host_table::wake() {
   const std::uint64_t one = 1;

@@ -18,4 +18,8 @@ spdlog::logger& log() {
   return *logger;
 }
 
+void warn_of_failure(std::string_view subject, const result<void>& outcome) {
+  if (!outcome) log().warn("{}: {}", subject, outcome.error().describe());
+}
+
 }  // namespace ftrt::host

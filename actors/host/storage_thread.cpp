@@ -75,14 +75,8 @@ void storage_thread::run(const job& next) {
 
 void storage_thread::write(const std::vector<event>& events) {
   if (events.empty()) return;
-  for (const auto& what : events) {
-    if (auto written = log_.append(what); !written) {
-      host::log().warn("event log: {}", written.error().describe());
-    }
-  }
-  if (auto added = catalog_.add_events(events); !added) {
-    host::log().warn("catalog: {}", added.error().describe());
-  }
+  for (const auto& what : events) warn_of_failure("event log", log_.append(what));
+  warn_of_failure("catalog", catalog_.add_events(events));
 }
 
 }  // namespace ftrt::host
