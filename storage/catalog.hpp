@@ -23,6 +23,14 @@ struct catalog_checkpoint {
   std::filesystem::path directory;  // absolute
 };
 
+// A checkpoint that cannot be loaded, and what is wrong with it.
+struct lost_checkpoint {
+  iteration_id iteration;
+  branch_id branch;
+  std::filesystem::path directory;  // absolute
+  std::string why;
+};
+
 // The index of one run: `catalog.sqlite` in its directory. docs/catalog.md documents the tables.
 // It is an index, not the truth: open() brings it in line with the manifests on disk.
 //
@@ -33,7 +41,8 @@ struct catalog_checkpoint {
 class catalog {
  public:
   // Creates or opens, migrates and reconciles: committed checkpoints of this run that have no row
-  // (a crash came between) are added, rows whose folder or manifest is gone are removed. A damaged
+  // (a crash came between) are added, rows whose folder or manifest is gone are removed, unless
+  // nothing would be left to be loaded then: those stay, to tell of what there was. A damaged
   // database, or a missing one beside checkpoints, is moved aside and rebuilt from the manifests
   // (C13, C45). `notes` tells what was done, for events; nothing is told twice in it.
   [[nodiscard]] static result<catalog> open(const std::filesystem::path& run_directory,
@@ -81,6 +90,9 @@ class catalog {
                                        checkpoint_state state, const std::string& why);
   // In the lineage of the current branch, newest first, quarantined ones left out.
   [[nodiscard]] result<std::vector<catalog_checkpoint>> usable_checkpoints();
+  // Where the lineage has checkpoints on record and none of them can be loaded: all of them, newest
+  // first. Empty: one is good, or there never was any. Reads them until one is good.
+  [[nodiscard]] result<std::vector<lost_checkpoint>> all_lost();
   // Which checkpoints retention may remove: beyond the newest `keep_last` of the current lineage,
   // never the newest verified one (C11). keep_last >= 1.
   [[nodiscard]] result<std::vector<catalog_checkpoint>> prunable(std::uint64_t keep_last);

@@ -81,7 +81,7 @@ struct known_checkpoints {
 void leave_for(catalog_database& database, std::uint32_t branch, std::uint64_t from,
                std::uint64_t generation, std::int64_t now_ms);
 
-// Notes are told once each, though a start opens the catalog more than once.
+// Notes are told once each, however often the catalog is opened with them.
 void add_note(std::vector<std::string>& notes, std::string note);
 
 }  // namespace ftrt::storage

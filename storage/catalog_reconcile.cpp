@@ -48,13 +48,34 @@ known_checkpoints index_of(const std::vector<row>& rows) {
   return known;
 }
 
+std::int64_t usable(catalog_database& database) {
+  return database.number(
+      "SELECT count(*) FROM checkpoints WHERE superseded = 0 AND state <> 'quarantined'");
+}
+
+// Where nothing could be loaded any more without these, their rows are all that still tells of what
+// the run had: they stay, and whoever would go on finds out.
+bool are_the_last(catalog_database& database, const std::vector<row>& gone) {
+  std::int64_t lost = 0;
+  for (const auto& known : gone) {
+    lost += database.number(
+        "SELECT count(*) FROM checkpoints"
+        " WHERE branch = ? AND iteration = ? AND folder = ? AND superseded = 0",
+        known.branch, known.iteration, known.folder);
+  }
+  return lost > 0 && lost == usable(database);
+}
+
 // Removed rather than quarantined: where the files come back (a disk was not mounted, a folder was
 // moved away) the next start adopts them again.
 void remove_rows(catalog_database& database, const std::vector<row>& gone,
                  std::vector<std::string>& notes) {
   for (const auto& [branch, iteration, quarantined, folder] : gone) {
-    database.execute("DELETE FROM checkpoints WHERE branch = ?1 AND iteration = ?2", branch,
-                     iteration);
+    // By folder as well: the same state may have been found at another place.
+    const auto removed = database.execute(
+        "DELETE FROM checkpoints WHERE branch = ?1 AND iteration = ?2 AND folder = ?3", branch,
+        iteration, folder);
+    if (removed == 0) continue;
     add_note(notes, "checkpoint " + std::to_string(iteration) + " of branch " +
                         std::to_string(branch) + " is gone, " + folder +
                         " has no manifest any more: its row was removed; put the folder back to "
@@ -76,8 +97,9 @@ result<void> reconcile(catalog_database& database, const fs::path& run_directory
     if (gone.empty() && found.empty()) return {};
     std::vector<std::string> done;
     auto ok = database.transaction("reconciling the catalog", [&]() -> result<void> {
-      remove_rows(database, gone, done);
-      return adopt(database, found, done);
+      if (auto adopted = adopt(database, found, done); !adopted) return adopted;
+      if (!are_the_last(database, gone)) remove_rows(database, gone, done);
+      return {};
     });
     if (!ok) return ok;
     for (auto& note : done) add_note(notes, std::move(note));

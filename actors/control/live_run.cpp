@@ -7,7 +7,6 @@
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
 #include <fstream>
-#include <storage/checkpoint.hpp>
 #include <utility>
 
 namespace ftrt::actors {
@@ -73,20 +72,15 @@ class live_run::host_news final : public host::host_listener {
 tl::expected<std::unique_ptr<run>, start_error> live_run::begin(prepared_run prepared,
                                                                 const run_options& options) {
   const auto failed = [](error why) { return tl::unexpected(start_error{{}, std::move(why)}); };
-  // Nobody writes yet: what a crash left half-written goes.
-  storage::remove_leftovers(prepared.directory.checkpoints());
-  auto notes = std::move(prepared.notes);
-  auto catalog = storage::catalog::open(prepared.directory.path(), prepared.directory.id(), notes);
-  if (!catalog) return failed(std::move(catalog.error()));
-  if (auto begun = catalog->begin_run(prepared.directory.id(), prepared.values.run.name,
-                                      host::unix_now_ms());
+  if (auto begun = prepared.catalog.begin_run(prepared.directory.id(), prepared.values.run.name,
+                                              host::unix_now_ms());
       !begun) {
     return failed(std::move(begun.error()));
   }
   auto log = storage::event_log::open(prepared.directory.events_file());
   if (!log) return failed(std::move(log.error()));
-  std::unique_ptr<live_run> made{
-      new live_run{std::move(prepared), options, std::move(*catalog), std::move(*log)}};
+  auto notes = std::move(prepared.notes);
+  std::unique_ptr<live_run> made{new live_run{std::move(prepared), options, std::move(*log)}};
   for (auto& note : notes) {
     made->context_.record(event::kind::warning, "catalog", std::move(note));
   }
@@ -94,8 +88,7 @@ tl::expected<std::unique_ptr<run>, start_error> live_run::begin(prepared_run pre
   return made;
 }
 
-live_run::live_run(prepared_run prepared, const run_options& options, storage::catalog catalog,
-                   storage::event_log log)
+live_run::live_run(prepared_run prepared, const run_options& options, storage::event_log log)
     : directory_(std::move(prepared.directory)),
       beginning_(std::move(prepared.beginning)),
       host_(std::move(prepared.host)),
@@ -103,7 +96,7 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::c
       board_(directory_.id(), prepared.values.cluster.ranks, host_->program().total_iterations,
              host_->program().iterations_per_epoch),
       chaos_(prepared.values.chaos, prepared.values.cluster.ranks),
-      storage_(std::move(catalog), std::move(log), observer_) {
+      storage_(std::move(prepared.catalog), std::move(log), observer_) {
   board_.begin_at(beginning_.last_committed);
   board_.set_membership({beginning_.last_generation, beginning_.branch, {}, {}});
   if (prepared.values.metrics.tensorboard) {
@@ -219,11 +212,9 @@ void live_run::conclude(const recovery::end_run& how) {
   // By value: the job may outlive this function where the disk hangs.
   storage_.post([this, summary](storage::catalog& catalog) {
     if (series_) series_->close();
-    if (auto ended = catalog.end_run(summary.run_id, summary.status, summary.iterations,
-                                     to_json(summary), host::unix_now_ms());
-        !ended) {
-      host::log().warn("catalog: {}", ended.error().describe());
-    }
+    host::warn_of_failure("catalog",
+                          catalog.end_run(summary.run_id, summary.status, summary.iterations,
+                                          to_json(summary), host::unix_now_ms()));
   });
   if (!storage_.drain(storage_patience)) {
     summary.status = "failed";

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <storage/catalog.hpp>
 #include <storage/run_directory.hpp>
 #include <string>
 #include <thread>
@@ -18,13 +19,14 @@
 namespace ftrt::actors {
 
 // What a run starts from, made ready by run::start() or run::resume(): data checked, directory
-// held.
+// held, its catalog open.
 struct prepared_run {
   scenario values;
   std::unique_ptr<host::host_table> host;
   storage::run_directory directory;
+  storage::catalog catalog;
+  std::vector<std::string> notes;  // what was done to the catalog, for events
   recovery::begin beginning;
-  std::vector<std::string> notes;  // what was done to its catalog so far, for events
 };
 
 // A run at work: owns everything outside the actors, and the thread in whose stack the actor system
@@ -49,8 +51,7 @@ class live_run final : public run {
   // The host table's news, sent on to the actors.
   class host_news;
 
-  live_run(prepared_run prepared, const run_options& options, storage::catalog catalog,
-           storage::event_log log);
+  live_run(prepared_run prepared, const run_options& options, storage::event_log log);
 
   void live();
   void run_actors();

@@ -56,35 +56,51 @@ std::uint64_t bytes_needed(const scenario& values, const protocol::zygote_ready&
   return rest + program.layout.arena_bytes * (values.checkpoint.keep_last + 1);
 }
 
-result<recovery::begin> beginning_on_record(const storage::run_directory& directory,
-                                            std::uint32_t world_size,
-                                            std::vector<std::string>& notes) {
-  auto catalog = storage::catalog::open(directory.path(), directory.id(), notes);
-  if (!catalog) return tl::unexpected(catalog.error());
-  const auto generation = catalog->last_generation();
+result<recovery::begin> beginning_on_record(storage::catalog& catalog, std::uint32_t world_size) {
+  const auto generation = catalog.last_generation();
   if (!generation) return tl::unexpected(generation.error());
-  const auto branch = catalog->current_branch();
+  const auto branch = catalog.current_branch();
   if (!branch) return tl::unexpected(branch.error());
-  const auto committed = catalog->last_committed();
+  const auto committed = catalog.last_committed();
   if (!committed) return tl::unexpected(committed.error());
-  auto incarnations = catalog->newest_incarnations(world_size);
+  auto incarnations = catalog.newest_incarnations(world_size);
   if (!incarnations) return tl::unexpected(incarnations.error());
   return recovery::begin{*generation, *branch, *committed, std::move(*incarnations)};
 }
 
 // What is on record must be of the model that would go on: otherwise no checkpoint would load, each
 // would be set aside as damaged, and training would begin anew over good data.
-result<void> check_same_state(const storage::run_directory& directory, const state_layout& layout) {
-  std::vector<std::string> notes;
-  auto catalog = storage::catalog::open(directory.path(), directory.id(), notes);
-  if (!catalog) return tl::unexpected(catalog.error());
-  const auto usable = catalog->usable_checkpoints();
+result<void> check_same_state(storage::catalog& catalog, const std::string& run_id,
+                              const state_layout& layout) {
+  const auto usable = catalog.usable_checkpoints();
   if (!usable) return tl::unexpected(usable.error());
   if (usable->empty() || usable->front().manifest.layout == layout) return {};
-  return fail(error_code::refused, "the checkpoints of run '" + directory.id() +
+  return fail(error_code::refused, "the checkpoints of run '" + run_id +
                                        "' are of another model or optimizer than the scenario "
                                        "asks for; resume it without overriding them, or start a "
                                        "new run");
+}
+
+// Where there were checkpoints and none can be loaded, to go on would be to begin anew over what
+// people may still want to save: that is for them to say.
+result<std::vector<diagnostic>> faults_of_history(storage::catalog& catalog,
+                                                  const std::filesystem::path& scenario_file) {
+  const auto lost = catalog.all_lost();
+  if (!lost) return tl::unexpected(lost.error());
+  std::vector<diagnostic> faults;
+  for (const auto& checkpoint : *lost) {
+    faults.push_back({checkpoint.directory.string(), 0,
+                      "checkpoint " + std::to_string(checkpoint.iteration.value()) + " of branch " +
+                          std::to_string(checkpoint.branch.value()),
+                      "one that can be loaded", checkpoint.why, ""});
+  }
+  if (!faults.empty()) {
+    faults.back().hint =
+        "no checkpoint of this run can be loaded: put one back and resume, or "
+        "start anew with `ftrt --scenario " +
+        scenario_file.string() + "`";
+  }
+  return faults;
 }
 
 start_error refusal(const std::filesystem::path& scenario_file, error why) {
@@ -108,8 +124,12 @@ tl::expected<std::unique_ptr<run>, start_error> run::start(const scenario& value
       storage::run_directory::create(values.run.directory, values.run.name, to_toml(values),
                                      bytes_needed(values, (*host)->program()));
   if (!directory) return failed(std::move(directory.error()));
-  return actors::live_run::begin({values, std::move(*host), std::move(*directory), {}, {}},
-                                 options);
+  std::vector<std::string> notes;
+  auto catalog = storage::catalog::open(directory->path(), directory->id(), notes);
+  if (!catalog) return failed(std::move(catalog.error()));
+  return actors::live_run::begin(
+      {values, std::move(*host), std::move(*directory), std::move(*catalog), std::move(notes), {}},
+      options);
 }
 
 tl::expected<std::unique_ptr<run>, start_error> run::resume(
@@ -122,15 +142,20 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
   auto loaded = load_scenario(directory->scenario_file(), overrides);
   if (!loaded) return tl::unexpected(start_error{std::move(loaded.error()), std::nullopt});
   std::vector<std::string> notes;
-  auto beginning = beginning_on_record(*directory, loaded->values.cluster.ranks, notes);
+  auto catalog = storage::catalog::open(directory->path(), directory->id(), notes);
+  if (!catalog) return failed(std::move(catalog.error()));
+  auto beginning = beginning_on_record(*catalog, loaded->values.cluster.ranks);
   if (!beginning) return failed(std::move(beginning.error()));
+  auto faults = faults_of_history(*catalog, directory->scenario_file());
+  if (!faults) return failed(std::move(faults.error()));
+  if (!faults->empty()) return tl::unexpected(start_error{std::move(*faults), std::nullopt});
   auto host = start_host(loaded->values, options);
   if (!host) return tl::unexpected(std::move(host.error()));
-  if (auto same = check_same_state(*directory, (*host)->program().layout); !same) {
+  if (auto same = check_same_state(*catalog, directory->id(), (*host)->program().layout); !same) {
     return tl::unexpected(refusal(directory->scenario_file(), std::move(same.error())));
   }
   return actors::live_run::begin({loaded->values, std::move(*host), std::move(*directory),
-                                  std::move(*beginning), std::move(notes)},
+                                  std::move(*catalog), std::move(notes), std::move(*beginning)},
                                  options);
 }
 

@@ -10,8 +10,22 @@
 namespace ftrt::actors {
 namespace {
 
-void complain(const result<void>& outcome) {
-  if (!outcome) host::log().warn("catalog: {}", outcome.error().describe());
+// Nothing can be saved on a branch that is nowhere on record, and what was given up would still
+// count as history. At the start nothing has been made yet, so that the run ends and loses nothing;
+// later its state is in memory alone, and to go on is the best that can be done for it.
+void tell_of_missing_branch(const run_context& context, const recovery::record_generation& what,
+                            const error& why, bool starting) {
+  const auto text = "the catalog cannot record that history goes on from iteration " +
+                    std::to_string(what.rollback_to->value()) + " as branch " +
+                    std::to_string(what.branch.value()) + ": " + why.describe();
+  if (!starting) {
+    return context.record(event::kind::warning, "catalog",
+                          text + "; no checkpoint can be saved before the run is resumed");
+  }
+  const recovery::end_run how{recovery::run_outcome::failed,
+                              text + "; put that right and resume the run: nothing is lost",
+                              {}};
+  context.post<host_supervisor_actor>(run_ended{how});
 }
 
 }  // namespace
@@ -80,12 +94,14 @@ void run_supervisor_state::act(const recovery::query_workers&) {
 void run_supervisor_state::close_ledger(iteration_id last) {
   if (!open_ledger || last <= open_ledger->from) return;
   context->storage->post([entry = *open_ledger, last](storage::catalog& catalog) {
-    complain(catalog.add_ledger(entry.branch, entry.generation, entry.from.next(), last));
+    host::warn_of_failure(
+        "catalog", catalog.add_ledger(entry.branch, entry.generation, entry.from.next(), last));
   });
   open_ledger.reset();
 }
 
 void run_supervisor_state::act(const recovery::record_generation& what) {
+  const bool starting = !open_ledger;
   const auto committed = what.rollback_to ? std::max(reported, *what.rollback_to) : what.from;
   close_ledger(committed);
   open_ledger = what;
@@ -102,20 +118,19 @@ void run_supervisor_state::act(const recovery::record_generation& what) {
     context->board->roll_back_to(*what.rollback_to, what.generation);
     context->host->shelf().roll_back_to(*what.rollback_to);
   }
-  context->storage->post([what, series = context->series](storage::catalog& catalog) {
+  context->storage->post([what, starting, context = context](storage::catalog& catalog) {
     const auto now_ms = host::unix_now_ms();
     if (what.rollback_to) {
-      if (series != nullptr) series->roll_back(what.generation, what.rollback_to->next());
+      if (context->series) context->series->roll_back(what.generation, what.rollback_to->next());
       const auto branch = catalog.begin_branch(*what.rollback_to, what.generation, now_ms);
-      if (!branch) {
-        host::log().warn("catalog: {}", branch.error().describe());
-      } else if (*branch != what.branch) {
+      if (!branch) return tell_of_missing_branch(*context, what, branch.error(), starting);
+      if (*branch != what.branch) {
         host::log().warn("catalog: the new branch is {}, expected {}", branch->value(),
                          what.branch.value());
       }
     }
-    complain(
-        catalog.begin_generation(what.generation, what.branch, what.from, what.reason, now_ms));
+    host::warn_of_failure("catalog", catalog.begin_generation(what.generation, what.branch,
+                                                              what.from, what.reason, now_ms));
   });
 }
 

@@ -60,7 +60,9 @@ class run {
       const scenario& values, const run_options& options);
 
   // Takes a run of `runs_directory` up where its newest verified checkpoint left it. `run_id`
-  // empty: the newest run. Overrides are as for load_scenario().
+  // empty: the newest run. Overrides are as for load_scenario(). Where it has checkpoints on record
+  // and none of them can be loaded, each is refused with what is wrong with it: nothing of the run
+  // is changed, and to begin anew is start()'s.
   [[nodiscard]] static tl::expected<std::unique_ptr<run>, start_error> resume(
       const std::filesystem::path& runs_directory, const std::string& run_id,
       const std::vector<std::string>& overrides, const run_options& options);
