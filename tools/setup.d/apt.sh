@@ -33,7 +33,7 @@ install_packages() {
   local log hint="check the network and /etc/apt/sources.list*"
   can_become_root || refuse_without_root "$@"
   need_space 1500 "the installation of $# Debian packages"
-  say "installing $# Debian packages (about a minute)"
+  say "installing $# Debian packages (a minute or two; several where machine or network are busy)"
   log=$(fresh_log apt)
   retried "$log" as_root apt-get update || step_failed "apt update" "$log" "$hint"
   retried "$log" as_root env DEBIAN_FRONTEND=noninteractive apt-get install \
