@@ -21,6 +21,7 @@ json to_json_object(const recovery_record& r) {
           {"detected_ms", number(r.detected_ms)},
           {"resumed_ms", number(r.resumed_ms)},
           {"lost_iterations", r.lost_iterations},
+          {"replacement", r.replacement},
           {"times",
            {{"detect_ms", number(r.times.detect_ms)},
             {"park_ms", number(r.times.park_ms)},

@@ -22,6 +22,7 @@ host::host_config config_of(const scenario& values, std::filesystem::path worker
   config.ranks = values.cluster.ranks;
   config.start_timeout = values.supervision.start_timeout;
   config.grace_period = values.supervision.grace_period;
+  config.spares = values.supervision.spares;
   return config;
 }
 

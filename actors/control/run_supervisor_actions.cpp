@@ -145,6 +145,8 @@ void run_supervisor_state::act(const recovery::record_recovery& what) {
   record.resumed_ms = what.resumed_ms;
   record.lost_iterations = what.lost_iterations;
   record.times = what.times;
+  const auto worker = context->host->worker(what.rank);
+  record.replacement = worker && worker->spare ? "spare" : "fork";
   context->board->add(std::move(record));
 }
 

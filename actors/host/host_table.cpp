@@ -52,6 +52,7 @@ result<void> host_table::start_zygote() {
   auto started = zygote_process::spawn(config_.worker_program, config_.scenario_toml, false);
   if (!started) return tl::unexpected(started.error());
   zygote_ = std::move(*started);
+  ++zygotes_;
   watch_fd(zygote_.channel(), zygote_tag);
   return {};
 }
@@ -73,7 +74,9 @@ void host_table::spawn_worker(rank_id rank, incarnation_id incarnation) {
   if (incarnation <= newest) return;  // ordered before, by the supervisor before this one
   newest = incarnation;
   const fork_request request{rank, incarnation};
-  if (zygote_ready_) {
+  if (hand_out_spare(request)) {
+    // It had been ready for this.
+  } else if (zygote_ready_) {
     fork_now(request);
   } else if (start_failure_) {
     notices_.push_back({notice::kind::start_failed, rank, incarnation,
@@ -81,12 +84,16 @@ void host_table::spawn_worker(rank_id rank, incarnation_id incarnation) {
   } else {
     waiting_forks_.push_back(request);
   }
+  postpone_spares();
   wake();
 }
 
 result<host_table::entry_ptr> host_table::make_entry(const fork_request& request,
-                                                     std::vector<unique_fd>& for_worker) const {
+                                                     std::vector<unique_fd>& for_worker) {
   auto entry = std::make_shared<worker_entry>();
+  entry->serial = ++last_serial_;
+  entry->spare = request.spare;
+  entry->zygote = zygotes_;
   entry->rank = request.rank;
   entry->incarnation = request.incarnation;
   auto control = protocol::socket_pair(SOCK_STREAM);
@@ -127,24 +134,33 @@ result<host_table::entry_ptr> host_table::make_entry(const fork_request& request
   return entry;
 }
 
-void host_table::fork_now(const fork_request& request) {
+result<host_table::entry_ptr> host_table::order_fork(const fork_request& request) {
   std::vector<unique_fd> for_worker;
   auto entry = make_entry(request, for_worker);
-  const auto refuse = [&](const error& why) {
-    notices_.push_back(
-        {notice::kind::start_failed, request.rank, request.incarnation, why.describe()});
-  };
-  if (!entry) return refuse(entry.error());
+  if (!entry) return entry;
   std::vector<int> descriptors;
   for (const auto& fd : for_worker) descriptors.push_back(fd.get());
-  if (auto sent = protocol::send_packet(
-          zygote_.channel(), protocol::fork_worker{request.rank, request.incarnation}, descriptors);
-      !sent) {
-    return refuse(sent.error());
+  const protocol::fork_worker order{request.rank, request.incarnation,
+                                    request.spare ? (*entry)->serial : 0};
+  if (auto sent = protocol::send_packet(zygote_.channel(), order, descriptors); !sent) {
+    return tl::unexpected(sent.error());
   }
-  entries_[{request.rank, request.incarnation}] = *entry;
-  newest_[request.rank] = request.incarnation;
-  forget_the_dead(request.rank, request.incarnation);
+  std::erase_if(by_serial_, [](const auto& item) { return item.second.expired(); });
+  by_serial_[(*entry)->serial] = *entry;
+  return entry;
+}
+
+void host_table::fork_now(const fork_request& request) {
+  const auto entry = order_fork(request);
+  if (entry) return enlist(*entry);
+  notices_.push_back(
+      {notice::kind::start_failed, request.rank, request.incarnation, entry.error().describe()});
+}
+
+void host_table::enlist(const entry_ptr& worker) {
+  entries_[{worker->rank, worker->incarnation}] = worker;
+  newest_[worker->rank] = worker->incarnation;
+  forget_the_dead(worker->rank, worker->incarnation);
 }
 
 // An older incarnation's memories go as soon as nobody needs them any more. Its snapshots are
@@ -308,6 +324,12 @@ void host_table::end(std::chrono::milliseconds patience) {
     const std::lock_guard lock{mutex_};
     ending_ = true;
     for (const auto& item : entries_) workers.push_back(item.second);
+    // Nobody waits for a spare; one that is just being forked finds its lifeline ended.
+    for (const auto& spare : spares_) {
+      workers.push_back(spare);
+      kill_locked(spare, {});
+      spare->lifeline.reset();
+    }
   }
   {
     std::unique_lock lock{mutex_};

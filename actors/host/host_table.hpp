@@ -42,6 +42,7 @@ struct host_config {
   std::uint32_t ranks = 0;
   std::chrono::nanoseconds start_timeout{};
   std::chrono::nanoseconds grace_period{};
+  std::uint32_t spares = 0;  // warm workers to hold ready
 };
 
 // All processes and shared memories of a run on this host. Outside all actors, so that any of them
@@ -62,7 +63,8 @@ class host_table {
   // What the zygote said of model and data.
   [[nodiscard]] const protocol::zygote_ready& program() const { return program_; }
 
-  // Creates the memories and asks the zygote to fork; the listener hears of it. Ordering the same
+  // Hands a warm spare out where there is one, else creates the memories and asks the zygote to
+  // fork; the listener hears of it. A spent spare is replaced a little later. Ordering the same
   // incarnation again, or an older one, changes nothing.
   void spawn_worker(rank_id rank, incarnation_id incarnation);
   // SIGKILL, now or as soon as it is forked; worker_exited follows. `cause`, where there is one,
@@ -83,6 +85,9 @@ class host_table {
   // Every incarnation that is still kept, dead ones whose snapshots may be needed included.
   [[nodiscard]] std::vector<std::shared_ptr<const worker_entry>> workers() const;
   [[nodiscard]] std::uint32_t alive() const;
+  // For tests and forensics: who waits, warm; whom workers are forked from (-1: nobody now).
+  [[nodiscard]] std::vector<pid_t> warm_spares() const;
+  [[nodiscard]] pid_t zygote_pid() const;
 
   // The state that role load_snapshot is given.
   [[nodiscard]] state_shelf& shelf() { return shelf_; }
@@ -103,6 +108,7 @@ class host_table {
   struct fork_request {
     rank_id rank;
     incarnation_id incarnation;
+    bool spare = false;
   };
   struct notice {  // what the listener is told, outside the lock
     enum class kind { started, start_failed, exited, wrote, zygote_replaced } what;
@@ -129,6 +135,9 @@ class host_table {
   void forward_output(worker_entry& worker, std::string_view text);
   void confirm_late_deaths();
   void deliver_notices();
+  void on_lifeline(const entry_ptr& worker);
+  void order_due_spare();
+  [[nodiscard]] int patience_ms() const;
 
   // Under the lock.
   void handle(const protocol::zygote_ready& ready);
@@ -139,8 +148,15 @@ class host_table {
   void fork_now(const fork_request& request);
   void give_up_forking(start_error why, const std::string& text);
   void forget_the_dead(rank_id rank, incarnation_id newest);
+  [[nodiscard]] result<entry_ptr> order_fork(const fork_request& request);
+  void enlist(const entry_ptr& worker);
+  [[nodiscard]] entry_ptr find_serial(std::uint32_t serial) const;
+  [[nodiscard]] bool is_waiting(const entry_ptr& spare) const;
+  [[nodiscard]] bool hand_out_spare(const fork_request& request);
+  void forget_spare(const entry_ptr& spare);
+  void postpone_spares();
   [[nodiscard]] result<entry_ptr> make_entry(const fork_request& request,
-                                             std::vector<unique_fd>& for_worker) const;
+                                             std::vector<unique_fd>& for_worker);
   [[nodiscard]] entry_ptr find(rank_id rank, incarnation_id incarnation) const;
   [[nodiscard]] entry_ptr find_living(rank_id rank) const;
   void settle_death(const entry_ptr& worker, std::string cause);
@@ -162,6 +178,11 @@ class host_table {
   std::map<key, entry_ptr> entries_;
   std::map<rank_id, incarnation_id> newest_;   // that has an entry
   std::map<rank_id, incarnation_id> ordered_;  // by spawn_worker
+  std::vector<entry_ptr> spares_;              // without a rank yet, warm or not
+  std::map<std::uint32_t, std::weak_ptr<worker_entry>> by_serial_;
+  std::uint32_t last_serial_ = 0;
+  std::chrono::nanoseconds spare_due_{};  // not before this is the next one forked
+  std::uint32_t cold_spares_lost_ = 0;    // in a row
   struct late_death {
     entry_ptr worker;
     std::chrono::nanoseconds at;
@@ -170,6 +191,7 @@ class host_table {
   std::deque<notice> notices_;
   host_listener* listener_ = nullptr;
   std::mutex delivery_;  // held while the listener is called, so that it can be taken away safely
+  std::uint32_t zygotes_ = 0;        // started so far
   std::uint32_t zygote_losses_ = 0;  // in a row
   std::chrono::nanoseconds last_zygote_loss_{};
   bool program_known_ = false;

@@ -6,9 +6,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <spdlog/spdlog.h>
+
 #include <actors/host/clock.hpp>
 #include <actors/host/host_table.hpp>
 #include <actors/host/process_signals.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <schemas/protocol/channel.hpp>
 #include <utility>
@@ -23,10 +26,11 @@ constexpr std::chrono::milliseconds wait_for_cause{250};
 constexpr std::chrono::seconds zygote_good_for{10};
 constexpr std::uint32_t max_zygote_losses = 3;
 
-std::uint64_t tag_of(const worker_entry& worker, bool is_pidfd) {
-  // rank and incarnation in one word; the low bits tell the descriptors apart.
-  return (std::uint64_t{worker.rank.value()} << 33 |
-          std::uint64_t{worker.incarnation.value()} << 2 | (is_pidfd ? 2U : 3U));
+// Which descriptor of a worker; the serial stands above it, so every tag is above the table's own.
+enum class watched : std::uint64_t { pidfd = 1, standard_error, lifeline };
+
+std::uint64_t tag_of(const worker_entry& worker, watched which) {
+  return std::uint64_t{worker.serial} << 2 | static_cast<std::uint64_t>(which);
 }
 
 bool is_readable(int fd) {
@@ -51,13 +55,10 @@ void host_table::watch_fd(int fd, std::uint64_t tag) {
 void host_table::watch() {
   while (!stopped_) {
     epoll_event events[32];
-    const bool waiting_for_cause = [this] {
-      const std::lock_guard lock{mutex_};
-      return !late_deaths_.empty();
-    }();
-    const int count = ::epoll_wait(epoll_.get(), events, 32, waiting_for_cause ? 5 : -1);
+    const int count = ::epoll_wait(epoll_.get(), events, 32, patience_ms());
     for (int i = 0; i < count; ++i) dispatch(events[i].data.u64);
     confirm_late_deaths();
+    order_due_spare();
     deliver_notices();
   }
 }
@@ -69,18 +70,29 @@ void host_table::dispatch(std::uint64_t tag) {
     return;
   }
   if (tag == zygote_tag) return on_zygote_packet();
-  const rank_id rank{static_cast<std::uint32_t>(tag >> 33)};
-  const incarnation_id incarnation{static_cast<std::uint32_t>((tag >> 2) & 0x7fffffffU)};
   const auto worker = [&] {
     const std::lock_guard lock{mutex_};
-    return find(rank, incarnation);
+    return find_serial(static_cast<std::uint32_t>(tag >> 2));
   }();
   if (!worker) return;
-  if ((tag & 3U) == 2U) {
-    on_pidfd(worker);
-  } else {
-    on_standard_error(worker);
+  switch (static_cast<watched>(tag & 3U)) {
+    case watched::pidfd:
+      return on_pidfd(worker);
+    case watched::standard_error:
+      return on_standard_error(worker);
+    case watched::lifeline:
+      return on_lifeline(worker);
   }
+}
+
+// How long the table may sleep; -1: until something happens.
+int host_table::patience_ms() const {
+  constexpr int look_for_cause_ms = 5;
+  const std::lock_guard lock{mutex_};
+  if (!late_deaths_.empty()) return look_for_cause_ms;
+  if (ending_ || !zygote_ready_ || spares_.size() >= config_.spares) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(spare_due_ - monotonic_now());
+  return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
 }
 
 void host_table::on_zygote_packet() {
@@ -113,6 +125,7 @@ void host_table::handle(const protocol::zygote_ready& ready) {
   program_known_ = true;
   zygote_ready_ = true;
   for (const auto& request : std::exchange(waiting_forks_, {})) fork_now(request);
+  postpone_spares();
   changed_.notify_all();
 }
 
@@ -132,23 +145,35 @@ void host_table::give_up_forking(start_error why, const std::string& text) {
 }
 
 void host_table::handle(const protocol::worker_forked& forked, unique_fd pidfd) {
-  const auto worker = find(forked.rank, forked.incarnation);
-  if (!worker) return;
+  const auto worker =
+      forked.spare != 0 ? find_serial(forked.spare) : find(forked.rank, forked.incarnation);
+  if (!worker || worker->pid != 0) return;
   worker->pidfd = std::move(pidfd);
   worker->pid = forked.pid;
-  watch_fd(worker->pidfd.get(), tag_of(*worker, true));
-  watch_fd(worker->standard_error.get(), tag_of(*worker, false));
-  notices_.push_back({notice::kind::started, forked.rank, forked.incarnation, {}});
+  watch_fd(worker->pidfd.get(), tag_of(*worker, watched::pidfd));
+  watch_fd(worker->standard_error.get(), tag_of(*worker, watched::standard_error));
+  if (forked.spare != 0) {
+    watch_fd(worker->lifeline.get(), tag_of(*worker, watched::lifeline));
+  } else {
+    notices_.push_back({notice::kind::started, forked.rank, forked.incarnation, {}});
+  }
   if (ending_ || worker->doomed) kill_locked(worker, {});
 }
 
 void host_table::handle(const protocol::fork_failed& failed) {
+  if (failed.spare != 0) {
+    spdlog::debug("a spare could not be forked: {}", failed.text);
+    if (const auto spare = find_serial(failed.spare)) forget_spare(spare);
+    return;
+  }
   entries_.erase({failed.rank, failed.incarnation});
   notices_.push_back({notice::kind::start_failed, failed.rank, failed.incarnation, failed.text});
 }
 
 void host_table::handle(const protocol::worker_exited& exited) {
-  if (const auto worker = find(exited.rank, exited.incarnation)) {
+  const auto worker =
+      exited.spare != 0 ? find_serial(exited.spare) : find(exited.rank, exited.incarnation);
+  if (worker && worker->pid == exited.pid) {
     settle_death(worker, describe_wait_status(exited.wait_status));
   }
 }
@@ -160,7 +185,12 @@ void host_table::settle_death(const entry_ptr& worker, std::string cause) {
   worker->dead = true;
   std::erase_if(late_deaths_, [&](const late_death& late) { return late.worker == worker; });
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
-  notices_.push_back({notice::kind::exited, worker->rank, worker->incarnation, {}});
+  if (is_waiting(worker)) {
+    spdlog::debug("spare {}: {}", worker->serial, worker->exit_cause);
+    forget_spare(worker);
+  } else {
+    notices_.push_back({notice::kind::exited, worker->rank, worker->incarnation, {}});
+  }
   changed_.notify_all();
 }
 
@@ -170,7 +200,7 @@ void host_table::on_pidfd(const entry_ptr& worker) {
   if (worker->dead) return;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
   // Also of one that we killed: it may have died of something else the moment before.
-  if (zygote_ready_) {
+  if (zygote_ready_ && worker->zygote == zygotes_) {
     late_deaths_.push_back({worker, monotonic_now() + wait_for_cause});
   } else {
     settle_death(worker, "died (how is unknown: nobody was left to reap it)");
@@ -213,7 +243,8 @@ void host_table::forward_output(worker_entry& worker, std::string_view text) {
   std::string said{text};
   if (worker.forwarded_bytes >= most_forwarded) said += "\n[ftrt: the rest is not kept]\n";
   const std::lock_guard lock{mutex_};
-  if (listener_ == nullptr) return;
+  // What a spare says waits in its tail for a rank.
+  if (listener_ == nullptr || worker.incarnation.value() == 0) return;
   notices_.push_back({notice::kind::wrote, worker.rank, worker.incarnation, std::move(said)});
 }
 
@@ -241,6 +272,7 @@ void host_table::on_zygote_lost(const error& why) {
       waiting_forks_.push_back({worker->rank, worker->incarnation});
     }
   }
+  std::erase_if(spares_, [](const entry_ptr& spare) { return spare->pid == 0; });
   auto restarted = start_zygote();
   if (!restarted) {
     give_up_forking(start_error{{}, restarted.error()}, restarted.error().describe());

@@ -27,10 +27,14 @@ class text_tail {
 };
 
 // One incarnation of a rank, alive or dead: its process and everything that it shares with control.
+// Or a spare, which becomes one when the host table gives it rank and incarnation.
 // Held by the host table and by whoever still reads its memories; those are unmapped with the last
 // holder. The atomics are written by the host table only.
 struct worker_entry {
-  rank_id rank;
+  std::uint32_t serial = 0;  // of this run's workers and spares, in the order they were made
+  bool spare = false;        // was forked ahead of need
+  std::uint32_t zygote = 0;  // the how-manieth of the run forked it
+  rank_id rank;              // with incarnation: of a spare, once it was handed out
   incarnation_id incarnation;
   storage::shared_memory progress;
   storage::shared_memory snapshots;
@@ -48,6 +52,7 @@ struct worker_entry {
   std::atomic<std::int64_t> fault_ns{0};  // CLOCK_MONOTONIC of the fault where ftrt caused it
 
   // Written under the table's lock before `dead`.
+  bool warm = false;       // a spare that may be handed out
   bool doomed = false;     // ftrt sent SIGKILL, or will as soon as there is a process
   std::string kill_cause;  // why ftrt killed it; empty where it did not
   std::string exit_cause;  // "killed by signal 9 (SIGKILL)"

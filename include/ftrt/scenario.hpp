@@ -124,6 +124,7 @@ struct scenario {
     std::chrono::nanoseconds hang_timeout_evaluate = std::chrono::minutes{1};
     std::chrono::nanoseconds hang_timeout_save = std::chrono::minutes{1};
     bool core_dumps = false;
+    std::uint32_t spares = 1;  // warm workers that wait for a rank to be lost
   } supervision;
 
   struct {

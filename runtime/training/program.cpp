@@ -1,6 +1,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -109,6 +111,42 @@ void probe_model(training_program::impl& p) {
   }
 }
 
+// All pages present and writable in this process, with the content that they have.
+void touch(const storage::shared_memory& memory) {
+#ifdef MADV_POPULATE_WRITE
+  if (::madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0) return;
+#endif
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  for (std::size_t at = 0; at < memory.size(); at += page) {
+    auto* byte = reinterpret_cast<volatile std::uint8_t*>(memory.data() + at);
+    *byte = *byte;
+  }
+}
+
+// One forward, backward and optimizer step on `arena` and `bucket`; the model is bound to its
+// initial weights afterwards.
+void make_warm_up_step(training_program::impl& p, std::byte* arena, std::byte* bucket) {
+  use_one_thread();
+  const generator_guard generator;
+  std::memcpy(arena, p.initial.data(), p.initial.size());
+  std::memset(bucket, 0, p.map.bucket_bytes);
+  p.bind(arena, bucket);
+  const auto restore = [&p](void*) { p.bind(p.initial.data(), nullptr); };
+  const std::unique_ptr<void, decltype(restore)> rebind(arena, restore);
+
+  const auto window = p.schedule->window_of(iteration_id{1});
+  const auto count = p.schedule->micro_batch(window, 0).size();
+  std::vector<std::uint32_t> ids(count);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::uint32_t>(i);
+  training::seed_generator(p.values.run.seed, 0, 0, training::random_purpose::warm_up);
+  const auto samples = training::load_batch(*p.data.train, p.format, ids);
+  training::forward_backward(*p.net, samples, p.values.train.amp, 1.0 / static_cast<double>(count));
+  const training::state_view state{p.map, arena};
+  training::sgd_step(state.parameters(),
+                     {reinterpret_cast<const float*>(bucket), state.parameters().size()},
+                     state.optimizer(0), 1.0F, {0.1F, 0.9F, 0.0F, false});
+}
+
 }  // namespace
 
 void use_one_thread() {
@@ -186,27 +224,16 @@ std::uint64_t training_program::total_iterations() const {
 }
 
 void training_program::warm_up() {
-  use_one_thread();
-  auto& p = *impl_;
-  const generator_guard generator;
-  const aligned_memory arena{p.map.layout.arena_bytes};
-  const aligned_memory bucket{p.map.bucket_bytes};
-  std::memcpy(arena.data(), p.initial.data(), arena.size());
-  p.bind(arena.data(), bucket.data());
-  const auto restore = [&p](void*) { p.bind(p.initial.data(), nullptr); };
-  const std::unique_ptr<void, decltype(restore)> rebind(arena.data(), restore);
+  const aligned_memory arena{impl_->map.layout.arena_bytes};
+  const aligned_memory bucket{impl_->map.bucket_bytes};
+  make_warm_up_step(*impl_, arena.data(), bucket.data());
+}
 
-  const auto window = p.schedule->window_of(iteration_id{1});
-  const auto count = p.schedule->micro_batch(window, 0).size();
-  std::vector<std::uint32_t> ids(count);
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::uint32_t>(i);
-  training::seed_generator(p.values.run.seed, 0, 0, training::random_purpose::warm_up);
-  const auto samples = training::load_batch(*p.data.train, p.format, ids);
-  training::forward_backward(*p.net, samples, p.values.train.amp, 1.0 / static_cast<double>(count));
-  const training::state_view state{p.map, arena.data()};
-  training::sgd_step(state.parameters(),
-                     {reinterpret_cast<const float*>(bucket.data()), state.parameters().size()},
-                     state.optimizer(0), 1.0F, {0.1F, 0.9F, 0.0F, false});
+void training_program::warm_up(const worker_memory& memory) {
+  for (const auto* each : {&memory.progress, &memory.snapshots, &memory.bucket, &memory.state}) {
+    touch(*each);
+  }
+  make_warm_up_step(*impl_, memory.state.data(), memory.bucket.data());
 }
 
 }  // namespace ftrt

@@ -15,6 +15,8 @@
 
 namespace ftrt {
 
+struct worker_memory;
+
 // Model, data and layout of a scenario, loaded once in the zygote and inherited by every worker
 // that is forked from it. Nothing here knows of ranks. One thread.
 class training_program {
@@ -36,6 +38,9 @@ class training_program {
   // warm kernels and allocator. Leaves weights, buffers and generators as they were, and starts no
   // thread.
   void warm_up();
+  // The same in a worker that waits for its rank, on the memories it will train in, every page of
+  // which it touches. What it leaves there is no state. Any one thread; throws what the model does.
+  void warm_up(const worker_memory& memory);
 
   struct impl;
   [[nodiscard]] impl& get() { return *impl_; }

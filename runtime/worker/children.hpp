@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <ftrt/types.hpp>
 #include <optional>
 #include <vector>
@@ -15,6 +16,7 @@ class children {
     int pid = 0;
     rank_id rank;
     incarnation_id incarnation;
+    std::uint32_t spare = 0;  // as it was ordered; 0: none
   };
   struct reaped : child {
     int wait_status = 0;

@@ -10,7 +10,7 @@ namespace ftrt::worker {
 // Any thread; never throws, never fails (a reader that is gone is no reason to stop training).
 void say(std::string_view text) noexcept;
 
-// "zygote", "rank 1.2" (rank and incarnation). Before other threads exist.
+// "zygote", "spare", "rank 1.2" (rank and incarnation). While no other thread exists.
 void set_log_name(std::string_view name);
 
 // What the exception that is being handled says, for people, at most a few kilobytes. Call it in a

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <runtime/worker/log.hpp>
 #include <runtime/worker/process_setup.hpp>
 
 namespace ftrt::worker {
@@ -80,18 +81,28 @@ void ignore_terminal_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
 }
 
-result<void> become_worker(int standard_error, bool core_dumps, rank_id rank,
-                           incarnation_id incarnation) {
+result<void> become_worker(int standard_error, bool core_dumps) {
   reset_signals();
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
     if (::dup2(standard_error, stream) < 0) return fail_errno("dup2", errno);
   }
   allow_core_files(core_dumps);
   offer_to_oom_killer();
+  return {};
+}
+
+void be_named_after(rank_id rank, incarnation_id incarnation) {
+  const auto number = std::to_string(incarnation.value());
   const auto name = "ftrt-rank-" + std::to_string(rank.value());
   ::prctl(PR_SET_NAME, name.c_str());
-  set_process_title(name + " (incarnation " + std::to_string(incarnation.value()) + ")");
-  return {};
+  set_process_title(name + " (incarnation " + number + ")");
+  set_log_name("rank " + std::to_string(rank.value()) + "." + number);
+}
+
+void be_named_spare() {
+  ::prctl(PR_SET_NAME, "ftrt-spare");
+  set_process_title("ftrt-spare");
+  set_log_name("spare");
 }
 
 result<void> ensure_one_thread_environment(char** argv) {

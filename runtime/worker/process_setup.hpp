@@ -24,9 +24,12 @@ void close_inherited_descriptors(int keep);
 void ignore_terminal_signals();
 
 // A child's own: signals as after exec except those ignored above, standard output and error into
-// `standard_error`, no core file unless asked for, first to go when memory runs out, a name.
-[[nodiscard]] result<void> become_worker(int standard_error, bool core_dumps, rank_id rank,
-                                         incarnation_id incarnation);
+// `standard_error`, no core file unless asked for, first to go when memory runs out.
+[[nodiscard]] result<void> become_worker(int standard_error, bool core_dumps);
+
+// What `ps` and the log call this process.
+void be_named_after(rank_id rank, incarnation_id incarnation);
+void be_named_spare();
 
 // LibTorch reads these when it is loaded, so they must stand in the environment before exec
 // (docs/adr/0002). Replaces this process by itself with them set, where they are not.

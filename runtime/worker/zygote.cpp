@@ -13,6 +13,7 @@
 #include <runtime/worker/process_setup.hpp>
 #include <runtime/worker/rank_worker.hpp>
 #include <runtime/worker/single_thread.hpp>
+#include <runtime/worker/spare.hpp>
 #include <runtime/worker/zygote.hpp>
 #include <string>
 #include <utility>
@@ -54,18 +55,31 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
+int run_worker(training_program& program, worker_setup setup, bool spare) {
+  if (spare) {
+    be_named_spare();
+    const auto identity = wait_as_spare(program, setup.lifeline.get(), setup.memory);
+    if (!identity) {
+      say(identity.error().describe());
+      return 1;
+    }
+    setup.rank = identity->rank;
+    setup.incarnation = identity->incarnation;
+  }
+  be_named_after(setup.rank, setup.incarnation);
+  return rank_worker{program, std::move(setup)}.run();
+}
+
 // The child's whole life.
-[[noreturn]] void live_as_worker(training_program& program, worker_setup setup,
+[[noreturn]] void live_as_worker(training_program& program, worker_setup setup, bool spare,
                                  unique_fd standard_error) {
   int code = 70;
   try {
-    set_log_name("rank " + std::to_string(setup.rank.value()) + "." +
-                 std::to_string(setup.incarnation.value()));
-    const auto became = become_worker(standard_error.get(), program.values().supervision.core_dumps,
-                                      setup.rank, setup.incarnation);
+    const auto became =
+        become_worker(standard_error.get(), program.values().supervision.core_dumps);
     standard_error.reset();
     if (became) {
-      code = rank_worker{program, std::move(setup)}.run();
+      code = run_worker(program, std::move(setup), spare);
     } else {
       say(became.error().describe());
     }
@@ -191,8 +205,10 @@ void zygote::on_channel() {
 void zygote::on_fork(const protocol::fork_worker& request, std::vector<unique_fd> descriptors) {
   const auto pid = fork_worker(request, std::move(descriptors));
   if (pid) return announce(request, *pid);
-  say("cannot fork rank " + std::to_string(request.rank.value()) + ": " + pid.error().describe());
-  send(protocol::fork_failed{request.rank, request.incarnation, pid.error().describe()});
+  const auto name = request.spare != 0 ? "a spare" : "rank " + std::to_string(request.rank.value());
+  say("cannot fork " + name + ": " + pid.error().describe());
+  send(protocol::fork_failed{request.rank, request.incarnation, pid.error().describe(),
+                             request.spare});
 }
 
 result<int> zygote::fork_worker(const protocol::fork_worker& request,
@@ -221,20 +237,21 @@ result<int> zygote::fork_worker(const protocol::fork_worker& request,
   live_as_worker(*program_,
                  worker_setup{request.rank, request.incarnation, std::move(descriptors[0]),
                               std::move(descriptors[1]), std::move(*memory)},
-                 std::move(descriptors[6]));
+                 request.spare != 0, std::move(descriptors[6]));
 }
 
 void zygote::announce(const protocol::fork_worker& request, int pid) {
-  children_.add({pid, request.rank, request.incarnation});
+  children_.add({pid, request.rank, request.incarnation, request.spare});
   // The pid cannot be another process's yet: only we reap it, and not before this.
   const unique_fd pidfd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
   if (!pidfd.valid()) {
     const auto why = fail_errno("pidfd_open", errno).value();
     ::kill(pid, SIGKILL);
-    return send(protocol::fork_failed{request.rank, request.incarnation, why.describe()});
+    return send(
+        protocol::fork_failed{request.rank, request.incarnation, why.describe(), request.spare});
   }
   const std::array descriptors{pidfd.get()};
-  send(protocol::worker_forked{request.rank, request.incarnation, pid}, descriptors);
+  send(protocol::worker_forked{request.rank, request.incarnation, pid, request.spare}, descriptors);
 }
 
 void zygote::on_children() {
@@ -242,7 +259,8 @@ void zygote::on_children() {
   while (::read(child_signals_.get(), &ignored, sizeof ignored) > 0) {
   }
   while (const auto gone = children_.reap()) {
-    send(protocol::worker_exited{gone->rank, gone->incarnation, gone->pid, gone->wait_status});
+    send(protocol::worker_exited{gone->rank, gone->incarnation, gone->pid, gone->wait_status,
+                                 gone->spare});
   }
 }
 

@@ -33,6 +33,7 @@ void read(wire::ZygoteConfigure::Reader in, zygote_configure& m) {
 void read(wire::ForkWorker::Reader in, fork_worker& m) {
   m.rank = rank_id{in.getRank()};
   m.incarnation = incarnation_id{in.getIncarnation()};
+  m.spare = in.getSpare();
 }
 
 // An enum beyond its range stays beyond it, for violation() to find; beyond a byte it is cut to
@@ -86,12 +87,14 @@ void read(wire::WorkerForked::Reader in, worker_forked& m) {
   m.rank = rank_id{in.getRank()};
   m.incarnation = incarnation_id{in.getIncarnation()};
   m.pid = in.getPid();
+  m.spare = in.getSpare();
 }
 
 void read(wire::ForkFailed::Reader in, fork_failed& m) {
   m.rank = rank_id{in.getRank()};
   m.incarnation = incarnation_id{in.getIncarnation()};
   m.text = string_of(in.getText());
+  m.spare = in.getSpare();
 }
 
 void read(wire::WorkerExited::Reader in, worker_exited& m) {
@@ -99,6 +102,7 @@ void read(wire::WorkerExited::Reader in, worker_exited& m) {
   m.incarnation = incarnation_id{in.getIncarnation()};
   m.pid = in.getPid();
   m.wait_status = in.getWaitStatus();
+  m.spare = in.getSpare();
 }
 
 void read(wire::AttachControl::Reader, attach_control&) {}
@@ -191,6 +195,13 @@ void read(wire::ProgramFailed::Reader in, program_failed& m) {
   m.generation = generation_id{in.getGeneration()};
   m.iteration = iteration_id{in.getIteration()};
   m.text = string_of(in.getText());
+}
+
+void read(wire::SpareReady::Reader, spare_ready&) {}
+
+void read(wire::Assign::Reader in, assign& m) {
+  m.rank = rank_id{in.getRank()};
+  m.incarnation = incarnation_id{in.getIncarnation()};
 }
 
 message read_union(wire::Envelope::Reader in) {

@@ -45,6 +45,7 @@ void write(const zygote_configure& m, wire::ZygoteConfigure::Builder out) {
 void write(const fork_worker& m, wire::ForkWorker::Builder out) {
   out.setRank(m.rank.value());
   out.setIncarnation(m.incarnation.value());
+  out.setSpare(m.spare);
 }
 
 void write(const tensor_spec& tensor, wire::TensorSpec::Builder out) {
@@ -87,12 +88,14 @@ void write(const worker_forked& m, wire::WorkerForked::Builder out) {
   out.setRank(m.rank.value());
   out.setIncarnation(m.incarnation.value());
   out.setPid(m.pid);
+  out.setSpare(m.spare);
 }
 
 void write(const fork_failed& m, wire::ForkFailed::Builder out) {
   out.setRank(m.rank.value());
   out.setIncarnation(m.incarnation.value());
   out.setText(text(m.text));
+  out.setSpare(m.spare);
 }
 
 void write(const worker_exited& m, wire::WorkerExited::Builder out) {
@@ -100,6 +103,7 @@ void write(const worker_exited& m, wire::WorkerExited::Builder out) {
   out.setIncarnation(m.incarnation.value());
   out.setPid(m.pid);
   out.setWaitStatus(m.wait_status);
+  out.setSpare(m.spare);
 }
 
 void write(const attach_control&, wire::AttachControl::Builder) {}
@@ -190,6 +194,13 @@ void write(const program_failed& m, wire::ProgramFailed::Builder out) {
   out.setGeneration(m.generation.value());
   out.setIteration(m.iteration.value());
   out.setText(text(m.text));
+}
+
+void write(const spare_ready&, wire::SpareReady::Builder) {}
+
+void write(const assign& m, wire::Assign::Builder out) {
+  out.setRank(m.rank.value());
+  out.setIncarnation(m.incarnation.value());
 }
 
 #define FTRT_INIT(type, schema_name, tag)                 \

@@ -136,6 +136,10 @@ std::string check(const worker_exited& m) {
   return first_of(bad_rank("rank", m.rank, max_world_size), bad_pid(m.pid, 1));
 }
 
+std::string check(const assign& m) {
+  return bad_rank("rank", m.rank, max_world_size);
+}
+
 std::string check(const join& m) {
   auto wrong = first_of(bad_count("world_size", m.world_size, max_world_size),
                         bad_name("checkpoint_directory", m.checkpoint_directory, max_path_bytes));

@@ -18,7 +18,8 @@
 //
 // Three channels, all socketpairs, none listening:
 //   zygote channel  SOCK_SEQPACKET, one message a packet, descriptors beside it
-//   lifeline        SOCK_SEQPACKET, control -> worker only, for messages that carry descriptors
+//   lifeline        SOCK_SEQPACKET, control -> worker, for messages that carry descriptors; a spare
+//                   and control use it in both directions
 //   control socket  SOCK_STREAM, frames of a 4-byte little-endian length and a message
 namespace ftrt::protocol {
 
@@ -37,6 +38,7 @@ struct zygote_configure {
 struct fork_worker {
   rank_id rank;
   incarnation_id incarnation;
+  std::uint32_t spare = 0;  // not 0: a spare of this number, without rank and incarnation
 };
 
 // ---- zygote -> control -------------------------------------------------------------------------
@@ -61,12 +63,14 @@ struct worker_forked {
   rank_id rank;
   incarnation_id incarnation;
   std::int32_t pid = 0;
+  std::uint32_t spare = 0;  // as it was ordered, here and below
 };
 
 struct fork_failed {
   rank_id rank;
   incarnation_id incarnation;
   std::string text;
+  std::uint32_t spare = 0;
 };
 
 // A child was reaped; `wait_status` as waitpid() gives it.
@@ -75,6 +79,7 @@ struct worker_exited {
   incarnation_id incarnation;
   std::int32_t pid = 0;
   std::int32_t wait_status = 0;
+  std::uint32_t spare = 0;
 };
 
 // ---- control -> worker, on the lifeline
@@ -208,12 +213,25 @@ struct program_failed {
   std::string text;
 };
 
+// ---- spares, on the lifeline
+// ---------------------------------------------------------------------
+
+// A spare -> control, once: warm, and waiting for an identity.
+struct spare_ready {};
+
+// Control -> a spare, once: be this incarnation of this rank. Answered by hello.
+struct assign {
+  rank_id rank;
+  incarnation_id incarnation;
+};
+
 // --------------------------------------------------------------------------------------------------
 
-using message = std::variant<zygote_configure, fork_worker, zygote_ready, zygote_refused,
-                             worker_forked, fork_failed, worker_exited, attach_control, join, train,
-                             revoke, request_stop, query, exit_worker, hello, parked, joined,
-                             join_failed, peer_lost, snapshot_ready, finished, program_failed>;
+using message =
+    std::variant<zygote_configure, fork_worker, zygote_ready, zygote_refused, worker_forked,
+                 fork_failed, worker_exited, attach_control, join, train, revoke, request_stop,
+                 query, exit_worker, hello, parked, joined, join_failed, peer_lost, snapshot_ready,
+                 finished, program_failed, spare_ready, assign>;
 
 // Largest encoded message of any type, and so the bound of a frame's length field.
 inline constexpr std::size_t max_message_bytes = 8u << 20;

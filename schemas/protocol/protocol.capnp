@@ -6,7 +6,8 @@
 #
 # Channels, all of them socketpairs that control made; nobody listens anywhere:
 #   zygote channel   SOCK_SEQPACKET, control <-> zygote; one Envelope a packet, descriptors beside it
-#   lifeline         SOCK_SEQPACKET, control -> worker; carries what needs descriptors
+#   lifeline         SOCK_SEQPACKET, control -> worker; carries what needs descriptors, and what a
+#                    spare and control say to each other before it has a rank
 #   control socket   SOCK_STREAM, control <-> worker; frames of a 4-byte little-endian length, then
 #                    one Envelope of that many bytes
 # Bytes are Cap'n Proto's standard stream framing, not packed. A packet may hold a reference instead
@@ -63,6 +64,10 @@ struct Envelope {
     snapshotReady @20 :SnapshotReady;
     finished @21 :Finished;
     programFailed @22 :ProgramFailed;
+
+    # Lifeline of a spare, worker -> control, then control -> worker.
+    spareReady @23 :SpareReady;
+    assign @24 :Assign;
   }
 }
 
@@ -88,6 +93,11 @@ struct ForkWorker {
   # Below 65536, here and everywhere.
 
   incarnation @1 :UInt32;
+
+  spare @2 :UInt32;
+  # Not 0: a spare of this number, which has neither rank nor incarnation yet (both are 0 here). It
+  # warms up, says SpareReady and waits for Assign. All that the zygote says of it later names it by
+  # this number.
 }
 
 # ---- Zygote channel, zygote -> control -----------------------------------------------------------
@@ -119,6 +129,9 @@ struct WorkerForked {
   incarnation @1 :UInt32;
   pid @2 :Int32;
   # At least 1.
+
+  spare @3 :UInt32;
+  # As it was ordered, here and in the two below.
 }
 
 struct ForkFailed {
@@ -126,6 +139,8 @@ struct ForkFailed {
   incarnation @1 :UInt32;
   text @2 :Text;
   # For people, at most 64 KiB; a sender cuts it and says so.
+
+  spare @3 :UInt32;
 }
 
 struct WorkerExited {
@@ -138,6 +153,8 @@ struct WorkerExited {
 
   waitStatus @3 :Int32;
   # As waitpid() gives it.
+
+  spare @4 :UInt32;
 }
 
 # ---- Lifeline, control -> worker -----------------------------------------------------------------
@@ -179,6 +196,19 @@ struct Join {
 
   checkpointDirectory @7 :Text;
   # Of loadCheckpoint: absolute. At most 4096 bytes, no NUL.
+}
+
+struct SpareReady {
+  # Lifeline, worker -> control, once, from a spare alone: it has touched all memory that it will
+  # need and made a step; it waits for Assign.
+}
+
+struct Assign {
+  # To a spare, once: be this incarnation of this rank, from now on a worker like any other. Answered
+  # by Hello on the control socket. Everything else that comes before it is refused and counted.
+
+  rank @0 :UInt32;
+  incarnation @1 :UInt32;
 }
 
 # ---- Control socket, control -> worker -----------------------------------------------------------

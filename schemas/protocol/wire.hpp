@@ -30,7 +30,9 @@
   X(peer_lost, PeerLost, PEER_LOST)                      \
   X(snapshot_ready, SnapshotReady, SNAPSHOT_READY)       \
   X(finished, Finished, FINISHED)                        \
-  X(program_failed, ProgramFailed, PROGRAM_FAILED)
+  X(program_failed, ProgramFailed, PROGRAM_FAILED)       \
+  X(spare_ready, SpareReady, SPARE_READY)                \
+  X(assign, Assign, ASSIGN)
 
 namespace ftrt::protocol {
 

@@ -209,6 +209,8 @@ const std::vector<key_spec>& key_rows() {
      "state is small: `hang_floor` and a second for each 100 MB."},
     {"supervision", "core_dumps", boolean, FTRT_AT(supervision.core_dumps), none, {},
      "Let a crashing worker dump core; its loss is then noticed later."},
+    {"supervision", "spares", integer, FTRT_AT(supervision.spares), between(0, 64), {},
+     "Workers that wait, warm and without a rank, for one to be lost. Each needs a rank's memory."},
 
     {"metrics", "tensorboard", boolean, FTRT_AT(metrics.tensorboard), none, {},
      "Write TensorBoard event files into the run's folder."},

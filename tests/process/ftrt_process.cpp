@@ -148,12 +148,17 @@ std::vector<pid_t> ftrt_process::descendants() const {
 }
 
 std::optional<pid_t> ftrt_process::worker_of(std::uint32_t rank) const {
-  const auto name = "ftrt-rank-" + std::to_string(rank);
+  const auto found = descendants_named("ftrt-rank-" + std::to_string(rank));
+  return found.empty() ? std::nullopt : std::optional{found.front()};
+}
+
+std::vector<pid_t> ftrt_process::descendants_named(const std::string& name) const {
+  std::vector<pid_t> found;
   for (const auto pid : descendants()) {
     const auto row = read_process(pid);
-    if (row && row->command == name) return pid;
+    if (row && row->command == name) found.push_back(pid);
   }
-  return std::nullopt;
+  return found;
 }
 
 std::vector<std::string> training_arguments(const fs::path& folder, const fs::path& scenario,

@@ -56,6 +56,8 @@ class ftrt_process {
   [[nodiscard]] std::vector<pid_t> descendants() const;
   // The worker of a rank at this moment.
   [[nodiscard]] std::optional<pid_t> worker_of(std::uint32_t rank) const;
+  // Living descendants with this name: "ftrt-spare", "ftrt-worker" (the zygote).
+  [[nodiscard]] std::vector<pid_t> descendants_named(const std::string& name) const;
 
  private:
   std::filesystem::path folder_;

@@ -27,6 +27,7 @@ std::string describe(const recovery_record& recovery) {
                      ", trained on after " + format_milliseconds(recovery.resumed_ms) +
                      " in generation " + std::to_string(recovery.generation) + ", state from " +
                      recovery.source;
+  if (recovery.replacement == "spare") text += ", on a spare";
   if (recovery.lost_iterations > 0) {
     text += ", " + counted(recovery.lost_iterations, "iteration") + " redone";
   }

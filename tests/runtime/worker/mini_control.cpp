@@ -89,6 +89,7 @@ mini_control::~mini_control() {
   for (auto& worker : workers_) {
     if (worker) retired_.push_back(std::move(worker));
   }
+  if (spare_) retired_.push_back(std::move(spare_));
   for (auto& worker : retired_) {
     worker->lifeline.reset();
     worker->control.reset();
@@ -122,14 +123,51 @@ const protocol::zygote_ready& mini_control::start(const scenario& values) {
 }
 
 worker_end& mini_control::fork(std::uint32_t rank) {
-  auto worker = std::make_unique<worker_end>();
-  worker->rank = rank_id{rank};
-  worker->incarnation = incarnation_id{1};
+  const auto incarnation = retire(rank);
+  return place(rank, order_fork({rank_id{rank}, incarnation}));
+}
+
+worker_end& mini_control::fork_spare(std::uint32_t number) {
+  spare_ = order_fork({{}, {}, number});
+  const auto said =
+      need(protocol::receive_packet(spare_->lifeline.get(), clock::now() + patience), "spare");
+  EXPECT_TRUE(std::holds_alternative<protocol::spare_ready>(said.body));
+  return *spare_;
+}
+
+worker_end& mini_control::assign_spare(std::uint32_t rank) {
+  const auto incarnation = retire(rank);
+  spare_->rank = rank_id{rank};
+  spare_->incarnation = incarnation;
+  need(protocol::send_packet(spare_->lifeline.get(),
+                             protocol::assign{spare_->rank, spare_->incarnation}),
+       "assign");
+  return place(rank, std::move(spare_));
+}
+
+// The incarnation that comes next.
+incarnation_id mini_control::retire(std::uint32_t rank) {
   auto& slot = workers_.at(rank);
-  if (slot) {
-    worker->incarnation = slot->incarnation.next();
-    retired_.push_back(std::move(slot));
-  }
+  if (!slot) return incarnation_id{1};
+  const auto next = slot->incarnation.next();
+  retired_.push_back(std::move(slot));
+  return next;
+}
+
+worker_end& mini_control::place(std::uint32_t rank, std::unique_ptr<worker_end> worker) {
+  auto& slot = workers_.at(rank);
+  slot = std::move(worker);
+  const auto hello = expect<protocol::hello>(rank);
+  EXPECT_EQ(hello.pid, slot->pid);
+  EXPECT_EQ(hello.rank, slot->rank);
+  EXPECT_EQ(hello.incarnation, slot->incarnation);
+  return *slot;
+}
+
+std::unique_ptr<worker_end> mini_control::order_fork(const protocol::fork_worker& order) {
+  auto worker = std::make_unique<worker_end>();
+  worker->rank = order.rank;
+  worker->incarnation = order.incarnation;
   auto control = need(protocol::socket_pair(SOCK_STREAM), "socket_pair");
   auto lifeline = need(protocol::socket_pair(SOCK_SEQPACKET), "socket_pair");
   worker->control = std::move(control.first);
@@ -139,23 +177,19 @@ worker_end& mini_control::fork(std::uint32_t rank) {
       memory("snapshots", storage::snapshot_memory_bytes(ready_.layout.arena_bytes));
   worker->bucket = memory("bucket", ready_.bucket_bytes);
   worker->state = memory("state", ready_.layout.arena_bytes);
-  send_to_zygote(protocol::fork_worker{worker->rank, worker->incarnation},
-                 {control.second.get(), lifeline.second.get(), worker->progress.fd().get(),
-                  worker->snapshots.fd().get(), worker->bucket.fd().get(), worker->state.fd().get(),
-                  STDERR_FILENO});
+  send_to_zygote(order, {control.second.get(), lifeline.second.get(), worker->progress.fd().get(),
+                         worker->snapshots.fd().get(), worker->bucket.fd().get(),
+                         worker->state.fd().get(), STDERR_FILENO});
   auto packet = next_packet();
   while (std::holds_alternative<protocol::worker_exited>(packet.body)) packet = next_packet();
   if (const auto* failed = std::get_if<protocol::fork_failed>(&packet.body)) {
     give_up("fork failed: " + failed->text);
   }
-  worker->pid = std::get<protocol::worker_forked>(packet.body).pid;
+  const auto& forked = std::get<protocol::worker_forked>(packet.body);
+  EXPECT_EQ(forked.spare, order.spare);
+  worker->pid = forked.pid;
   worker->pidfd = std::move(packet.descriptors.at(0));
-  slot = std::move(worker);
-  control.second.reset();
-  lifeline.second.reset();
-  const auto hello = expect<protocol::hello>(rank);
-  EXPECT_EQ(hello.pid, slot->pid);
-  return *slot;
+  return worker;
 }
 
 void mini_control::send_joins(std::uint64_t generation, std::uint32_t world_size,

@@ -54,6 +54,13 @@ class mini_control {
 
   // The next incarnation of a rank; it has said hello.
   worker_end& fork(std::uint32_t rank);
+  // A spare that has said that it is ready; one at a time.
+  worker_end& fork_spare(std::uint32_t number = 1);
+  // The spare becomes the next incarnation of a rank; it has said hello.
+  worker_end& assign_spare(std::uint32_t rank);
+  worker_end& spare() {
+    return *spare_;
+  }
   worker_end& at(std::uint32_t rank) {
     return *workers_.at(rank);
   }
@@ -114,6 +121,9 @@ class mini_control {
       worker.skipped.push_back(std::move(m));
     }
   }
+  std::unique_ptr<worker_end> order_fork(const protocol::fork_worker& order);
+  incarnation_id retire(std::uint32_t rank);
+  worker_end& place(std::uint32_t rank, std::unique_ptr<worker_end> worker);
   protocol::message next_message(worker_end& worker, protocol::time_point deadline,
                                  std::string_view wanted);
   protocol::packet next_packet();
@@ -126,7 +136,8 @@ class mini_control {
   unique_fd zygote_pidfd_;
   bool zygote_reaped_ = false;
   protocol::zygote_ready ready_;
-  std::deque<std::unique_ptr<worker_end>> workers_;   // by rank, newest incarnation
+  std::deque<std::unique_ptr<worker_end>> workers_;  // by rank, newest incarnation
+  std::unique_ptr<worker_end> spare_;
   std::vector<std::unique_ptr<worker_end>> retired_;  // their pidfds are still looked at
 };
 

@@ -49,6 +49,9 @@ void fill(message_source& s, zygote_configure& m) {
   m = {s.text(2000), coin(s)};
 }
 void fill(message_source& s, fork_worker& m) {
+  m = {any_rank(s), any_number<incarnation_id>(s), static_cast<std::uint32_t>(s.number())};
+}
+void fill(message_source& s, assign& m) {
   m = {any_rank(s), any_number<incarnation_id>(s)};
 }
 void fill(message_source& s, zygote_ready& m) {
@@ -64,14 +67,16 @@ void fill(message_source& s, zygote_refused& m) {
   for (auto n = s.below(5); n > 0; --n) m.diagnostics.push_back(any_diagnostic(s));
 }
 void fill(message_source& s, worker_forked& m) {
-  m = {any_rank(s), any_number<incarnation_id>(s), any_pid(s)};
+  m = {any_rank(s), any_number<incarnation_id>(s), any_pid(s),
+       static_cast<std::uint32_t>(s.number())};
 }
 void fill(message_source& s, fork_failed& m) {
-  m = {any_rank(s), any_number<incarnation_id>(s), s.text(300)};
+  m = {any_rank(s), any_number<incarnation_id>(s), s.text(300),
+       static_cast<std::uint32_t>(s.number())};
 }
 void fill(message_source& s, worker_exited& m) {
   m = {any_rank(s), any_number<incarnation_id>(s), any_pid(s),
-       static_cast<std::int32_t>(s.number())};
+       static_cast<std::int32_t>(s.number()), static_cast<std::uint32_t>(s.number())};
 }
 void fill(message_source& s, join& m) {
   const auto world = static_cast<std::uint32_t>(2 + s.below(65535));
@@ -144,9 +149,13 @@ auto fields(const zygote_configure& m) {
   const auto& [a, b] = m;
   return std::tie(a, b);
 }
-auto fields(const fork_worker& m) {
+auto fields(const assign& m) {
   const auto& [a, b] = m;
   return std::tie(a, b);
+}
+auto fields(const fork_worker& m) {
+  const auto& [a, b, c] = m;
+  return std::tie(a, b, c);
 }
 auto fields(const zygote_ready& m) {
   const auto& [a, b, c, d, e, f, g] = m;
@@ -161,16 +170,16 @@ auto fields(const zygote_refused& m) {
   return list;
 }
 auto fields(const worker_forked& m) {
-  const auto& [a, b, c] = m;
-  return std::tie(a, b, c);
-}
-auto fields(const fork_failed& m) {
-  const auto& [a, b, c] = m;
-  return std::tie(a, b, c);
-}
-auto fields(const worker_exited& m) {
   const auto& [a, b, c, d] = m;
   return std::tie(a, b, c, d);
+}
+auto fields(const fork_failed& m) {
+  const auto& [a, b, c, d] = m;
+  return std::tie(a, b, c, d);
+}
+auto fields(const worker_exited& m) {
+  const auto& [a, b, c, d, e] = m;
+  return std::tie(a, b, c, d, e);
 }
 auto fields(const join& m) {
   const auto& [a, b, c, d, e, f, g, h] = m;

@@ -1,0 +1,108 @@
+// The host table's spares: workers that wait, warm, for a rank to be lost.
+
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+
+#include <actors/host/clock.hpp>
+#include <actors/host/host_table.hpp>
+#include <algorithm>
+#include <schemas/protocol/channel.hpp>
+
+namespace ftrt::host {
+namespace {
+
+// After a rank was started nothing may compete with it for a core: neither the fork of the next
+// spare nor its warm-up.
+constexpr std::chrono::milliseconds spare_delay{200};
+// One that dies before it is warm will most likely do so again: the delay doubles, so often.
+constexpr std::uint32_t most_doublings = 8;
+
+}  // namespace
+
+host_table::entry_ptr host_table::find_serial(std::uint32_t serial) const {
+  const auto found = by_serial_.find(serial);
+  return found == by_serial_.end() ? nullptr : found->second.lock();
+}
+
+bool host_table::is_waiting(const entry_ptr& spare) const {
+  return std::ranges::find(spares_, spare) != spares_.end();
+}
+
+std::vector<pid_t> host_table::warm_spares() const {
+  const std::lock_guard lock{mutex_};
+  std::vector<pid_t> pids;
+  for (const auto& spare : spares_) {
+    if (spare->warm && !spare->doomed) pids.push_back(spare->pid);
+  }
+  return pids;
+}
+
+pid_t host_table::zygote_pid() const {
+  const std::lock_guard lock{mutex_};
+  return zygote_.pid();
+}
+
+void host_table::postpone_spares() {
+  spare_due_ = monotonic_now() + spare_delay * (1U << std::min(cold_spares_lost_, most_doublings));
+}
+
+void host_table::order_due_spare() {
+  const std::lock_guard lock{mutex_};
+  if (ending_ || !zygote_ready_ || spares_.size() >= config_.spares) return;
+  if (monotonic_now() < spare_due_) return;
+  if (auto ordered = order_fork({{}, {}, true})) {
+    spares_.push_back(std::move(*ordered));
+  } else {
+    spdlog::debug("no spare: {}", ordered.error().describe());
+  }
+  postpone_spares();
+}
+
+// The only word of a spare that has no rank. Anything else, or its end, is left to its pidfd.
+void host_table::on_lifeline(const entry_ptr& worker) {
+  const std::lock_guard lock{mutex_};
+  if (!worker->lifeline.valid()) return;
+  const auto packet = protocol::receive_packet(worker->lifeline.get());
+  if (!packet && packet.error().code == error_code::busy) return;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->lifeline.get(), nullptr);
+  if (!is_waiting(worker)) return;
+  if (packet && std::holds_alternative<protocol::spare_ready>(packet->body)) {
+    worker->warm = true;
+    cold_spares_lost_ = 0;
+    changed_.notify_all();
+  } else {
+    kill_locked(worker, "a spare that did not say that it is ready");
+  }
+}
+
+bool host_table::hand_out_spare(const fork_request& request) {
+  while (true) {
+    const auto found = std::ranges::find_if(
+        spares_, [](const entry_ptr& spare) { return spare->warm && !spare->doomed; });
+    if (found == spares_.end()) return false;
+    const auto spare = *found;
+    if (protocol::send_packet(spare->lifeline.get(),
+                              protocol::assign{request.rank, request.incarnation})) {
+      spares_.erase(found);
+      spare->rank = request.rank;
+      spare->incarnation = request.incarnation;
+      enlist(spare);
+      if (auto said = spare->errors.text(); !said.empty()) {
+        notices_.push_back(
+            {notice::kind::wrote, request.rank, request.incarnation, std::move(said)});
+      }
+      notices_.push_back({notice::kind::started, request.rank, request.incarnation, {}});
+      return true;
+    }
+    kill_locked(spare, "a spare that cannot be reached");  // it is dying, most likely
+  }
+}
+
+// It is dead, or never was.
+void host_table::forget_spare(const entry_ptr& spare) {
+  std::erase(spares_, spare);
+  if (!spare->warm) ++cold_spares_lost_;
+  postpone_spares();
+}
+
+}  // namespace ftrt::host

@@ -1,0 +1,198 @@
+// The host table with the real worker program: who is handed out, replaced and ended.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <actors/host/host_table.hpp>
+#include <actors/host/process_signals.hpp>
+#include <condition_variable>
+#include <cstdlib>
+#include <fstream>
+#include <ftrt/scenario.hpp>
+#include <mutex>
+#include <set>
+
+namespace ftrt::host {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto patience = 30s;
+
+scenario small_scenario() {
+  scenario values;
+  values.cluster.ranks = 2;
+  values.model.kind = "mlp";
+  values.model.layers = {16, 12, 4};
+  values.data.kind = "synthetic";
+  values.data.samples = 512;
+  values.data.test_samples = 64;
+  values.train.global_batch = 16;
+  values.train.micro_batch = 4;
+  values.supervision.grace_period = 500ms;
+  return values;
+}
+
+// Remembers what the table says; a test waits for it.
+class listener final : public host_listener {
+ public:
+  void worker_started(rank_id rank, incarnation_id incarnation) override {
+    note("started " + name(rank, incarnation));
+  }
+  void worker_start_failed(rank_id rank, incarnation_id incarnation,
+                           const std::string& text) override {
+    note("failed " + name(rank, incarnation) + " " + text);
+  }
+  void worker_exited(rank_id rank, incarnation_id incarnation) override {
+    note("exited " + name(rank, incarnation));
+  }
+  void worker_wrote(rank_id, const std::string&) override {}
+  void zygote_replaced(const std::string&) override { note("zygote"); }
+
+  [[nodiscard]] bool hears(const std::string& what) {
+    std::unique_lock lock{mutex_};
+    return changed_.wait_for(lock, patience, [&] { return heard_.contains(what); });
+  }
+  [[nodiscard]] std::multiset<std::string> heard() {
+    const std::lock_guard lock{mutex_};
+    return heard_;
+  }
+
+ private:
+  static std::string name(rank_id rank, incarnation_id incarnation) {
+    return std::to_string(rank.value()) + "." + std::to_string(incarnation.value());
+  }
+  void note(std::string what) {
+    {
+      const std::lock_guard lock{mutex_};
+      heard_.insert(std::move(what));
+    }
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::multiset<std::string> heard_;
+};
+
+std::string name_of_process(pid_t pid) {
+  std::string name;
+  std::getline(std::ifstream{"/proc/" + std::to_string(pid) + "/comm"}, name);
+  return name;
+}
+
+bool eventually(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(2ms);
+  }
+  return true;
+}
+
+class spares : public ::testing::Test {
+ protected:
+  void start(std::uint32_t count) {
+    host_config config;
+    config.worker_program = std::filesystem::path{std::getenv("FTRT_BIN")} / "ftrt-worker";
+    config.scenario_toml = to_toml(small_scenario());
+    config.ranks = 2;
+    config.start_timeout = patience;
+    config.grace_period = 500ms;
+    config.spares = count;
+    auto started = host_table::start(std::move(config));
+    ASSERT_TRUE(started) << (started.error().failed ? started.error().failed->describe()
+                                                    : "refused");
+    table_ = std::move(*started);
+    table_->set_listener(&listener_);
+  }
+  ~spares() override {
+    if (table_) table_->set_listener(nullptr);
+  }
+
+  void spawn(std::uint32_t rank, std::uint32_t incarnation) {
+    table_->spawn_worker(rank_id{rank}, incarnation_id{incarnation});
+    ASSERT_TRUE(
+        listener_.hears("started " + std::to_string(rank) + "." + std::to_string(incarnation)));
+  }
+  std::shared_ptr<const worker_entry> worker(std::uint32_t rank) {
+    return table_->worker(rank_id{rank});
+  }
+  [[nodiscard]] bool has_spares(std::size_t count) {
+    return eventually([&] { return table_->warm_spares().size() == count; });
+  }
+
+  listener listener_;
+  std::unique_ptr<host_table> table_;
+};
+
+TEST_F(spares, a_warm_spare_becomes_the_rank_that_is_ordered_and_another_takes_its_place) {
+  start(1);
+  ASSERT_TRUE(has_spares(1));
+  const auto pid = table_->warm_spares().front();
+  EXPECT_EQ(table_->alive(), 0U) << "a spare is no rank";
+  spawn(1, 1);
+  EXPECT_EQ(worker(1)->pid, pid);
+  EXPECT_TRUE(worker(1)->spare);
+  EXPECT_TRUE(eventually([&] { return name_of_process(pid) == "ftrt-rank-1"; }));
+  EXPECT_EQ(table_->alive(), 1U);
+  ASSERT_TRUE(has_spares(1));
+  EXPECT_NE(table_->warm_spares().front(), pid);
+}
+
+TEST_F(spares, without_a_spare_a_rank_is_forked) {
+  start(0);
+  spawn(0, 1);
+  EXPECT_FALSE(worker(0)->spare);
+  EXPECT_TRUE(table_->warm_spares().empty());
+}
+
+TEST_F(spares, a_spare_that_dies_is_replaced_and_nobody_is_told) {
+  start(1);
+  ASSERT_TRUE(has_spares(1));
+  const auto pid = table_->warm_spares().front();
+  ::kill(pid, SIGKILL);
+  EXPECT_TRUE(eventually([&] {
+    const auto now = table_->warm_spares();
+    return now.size() == 1 && now.front() != pid;
+  }));
+  EXPECT_TRUE(listener_.heard().empty());
+}
+
+TEST_F(spares, a_rank_that_was_a_spare_dies_under_its_own_name) {
+  start(1);
+  ASSERT_TRUE(has_spares(1));
+  spawn(1, 3);
+  ASSERT_TRUE(worker(1)->spare);
+  ::kill(worker(1)->pid, SIGKILL);
+  ASSERT_TRUE(listener_.hears("exited 1.3"));
+  EXPECT_EQ(worker(1)->exit_cause, "killed by signal 9 (SIGKILL)");
+}
+
+TEST_F(spares, a_dead_zygote_is_replaced_while_ranks_and_spare_live_on) {
+  start(1);
+  spawn(0, 1);
+  ASSERT_TRUE(has_spares(1));
+  const auto spare = table_->warm_spares().front();
+  const auto rank = worker(0)->pid.load();
+  ::kill(table_->zygote_pid(), SIGKILL);
+  ASSERT_TRUE(listener_.hears("zygote"));
+  spawn(1, 1);
+  EXPECT_EQ(worker(1)->pid, spare) << "the spare outlived its zygote";
+  ASSERT_TRUE(has_spares(1)) << "forked from the new zygote";
+  EXPECT_EQ(name_of_process(rank), "ftrt-rank-0");
+  ::kill(rank, SIGKILL);
+  ASSERT_TRUE(listener_.hears("exited 0.1")) << "though nobody reaps for it";
+  EXPECT_TRUE(worker(0)->dead);
+}
+
+TEST_F(spares, the_end_takes_every_spare_along) {
+  start(2);
+  spawn(0, 1);
+  ASSERT_TRUE(has_spares(2));
+  auto pids = table_->warm_spares();
+  pids.push_back(worker(0)->pid);
+  table_->end(0ms);
+  for (const auto pid : pids) EXPECT_NE(::kill(pid, 0), 0) << name_of_process(pid);
+}
+
+}  // namespace
+}  // namespace ftrt::host

@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <tests/runtime/worker/worker_rig.hpp>
+
+// What a spare does before and after it becomes a rank.
+namespace ftrt {
+namespace {
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+std::string name_of_process(int pid) {
+  std::string name;
+  std::getline(std::ifstream{"/proc/" + std::to_string(pid) + "/comm"}, name);
+  return name;
+}
+
+// Pages of `name` that are present in the process, in kB, over all its mappings.
+std::size_t resident_kb(int pid, const std::string& name) {
+  std::ifstream file{"/proc/" + std::to_string(pid) + "/smaps"};
+  std::size_t sum = 0;
+  bool ours = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("memfd:") != std::string::npos) ours = line.find(name) != std::string::npos;
+    if (ours && line.starts_with("Rss:")) sum += std::stoul(line.substr(4));
+  }
+  return sum;
+}
+
+TEST(spare_worker, a_spare_is_assigned_joins_and_the_weights_match) {
+  mini_control control{worker_program()};
+  start_two_ranks(control, small_scenario());
+  const int pid = control.fork_spare().pid;
+  EXPECT_EQ(name_of_process(pid), "ftrt-spare");
+  control.wait_committed(0, 100);
+  control.kill(1, SIGKILL);
+  EXPECT_EQ(control.expect<protocol::peer_lost>(0).lost, std::vector{rank_id{1}});
+  control.send(0, protocol::revoke{generation_id{1}});
+  const auto parked = control.expect<protocol::parked>(0);
+  EXPECT_EQ(control.assign_spare(1).pid, pid);
+  EXPECT_EQ(name_of_process(pid), "ftrt-rank-1");
+  const auto role =
+      parked.decided ? protocol::state_role::apply_prepared : protocol::state_role::keep;
+  const auto from = parked.decided ? parked.prepared.value() : parked.committed.value();
+  control.join_and_train(2, {{0, role, from, 0}, {1, protocol::state_role::receive, from, 0}});
+  EXPECT_EQ(finish(control).weights_digest, fault_free_digest());
+  dismiss(control, {0, 1});
+}
+
+TEST(spare_worker, a_run_may_begin_with_a_spare_and_its_warm_up_leaves_no_trace) {
+  mini_control control{worker_program()};
+  control.start(small_scenario());
+  control.fork(0);
+  control.fork_spare();
+  control.assign_spare(1);
+  control.join_and_train(1, both_initial);
+  EXPECT_EQ(finish(control).weights_digest, fault_free_digest());
+}
+
+TEST(spare_worker, a_ready_spare_has_touched_all_its_memory) {
+  mini_control control{worker_program()};
+  control.start(small_scenario());
+  const auto& spare = control.fork_spare();
+  for (const auto& [name, memory] :
+       {std::pair{"progress", &spare.progress}, std::pair{"snapshots", &spare.snapshots},
+        std::pair{"bucket", &spare.bucket}, std::pair{"state", &spare.state}}) {
+    EXPECT_GE(resident_kb(spare.pid, name) * 1024, memory->size() / 4096 * 4096) << name;
+  }
+}
+
+TEST(spare_worker, a_spare_that_dies_is_reported_by_its_number) {
+  mini_control control{worker_program()};
+  control.start(small_scenario());
+  const auto& spare = control.fork_spare(17);
+  ::syscall(SYS_pidfd_send_signal, spare.pidfd.get(), SIGKILL, nullptr, 0);
+  const auto gone = control.expect_from_zygote<protocol::worker_exited>();
+  EXPECT_EQ(gone.spare, 17u);
+  EXPECT_EQ(gone.pid, spare.pid);
+  EXPECT_EQ(gone.wait_status, SIGKILL);
+}
+
+TEST(spare_worker, a_spare_leaves_when_its_lifeline_ends) {
+  mini_control control{worker_program()};
+  control.start(small_scenario());
+  auto& spare = control.fork_spare();
+  spare.lifeline.reset();
+  EXPECT_TRUE(mini_control::ends_within(spare.pidfd, 10s));
+  EXPECT_EQ(control.expect_from_zygote<protocol::worker_exited>().wait_status, 0);
+}
+
+TEST(spare_worker, a_stopped_spare_ends_with_the_zygotes_channel) {
+  mini_control control{worker_program()};
+  control.start(small_scenario());
+  const auto& spare = control.fork_spare();
+  ::syscall(SYS_pidfd_send_signal, spare.pidfd.get(), SIGSTOP, nullptr, 0);
+  control.close_channel();
+  EXPECT_TRUE(mini_control::ends_within(spare.pidfd, 10s)) << "killed after the grace period";
+  EXPECT_EQ(control.wait_for_zygote(), 0);
+}
+
+TEST(spare_worker, what_comes_before_its_rank_is_refused_and_it_waits_on) {
+  mini_control control{worker_program()};
+  control.start(small_scenario());
+  const auto& spare = control.fork_spare();
+  protocol::join too_early;
+  too_early.world_size = 2;
+  ASSERT_TRUE(protocol::send_packet(spare.lifeline.get(), too_early));
+  control.assign_spare(1);
+  control.fork(0);
+  control.join_and_train(1, both_initial);
+  control.wait_committed(1, 10);
+}
+
+}  // namespace
+}  // namespace ftrt
