@@ -26,8 +26,8 @@ struct recovery_record {
   double detected_ms = 0;             // from the fault to the DOWN
   double resumed_ms = 0;              // from the fault to the next committed iteration
   std::uint64_t lost_iterations = 0;  // committed ones that a rollback undid
-  recovery_times times;               // what resumed_ms went into
-  std::string replacement;            // where its new process came from: "spare", "fork"
+  recovery_times times = {};          // what resumed_ms went into
+  std::string replacement = {};       // where its new process came from: "spare", "fork"
 };
 
 struct actor_restart_record {

@@ -154,7 +154,7 @@ TEST(summary_view, tells_what_people_ask_for) {
   summary.last_checkpoint_iteration = 2345;
   summary.goodput = 0.99;
   summary.recoveries.assign(
-      20, {2, 1, "trainer:1", "killed by signal 9", "survivor:0", 0.4, 61, 0, {}});
+      20, {2, 1, "trainer:1", "killed by signal 9", "survivor:0", 0.4, 61, 0});
   const std::string text = describe(summary, "/runs/mnist-1");
   for (const char* part :
        {"run mnist-1: completed", "97.83 %", "00112233445566778899aabbccddeeff", "20 lost ranks",
