@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include <actors/host/clock.hpp>
+#include <actors/host/exit_status.hpp>
 #include <actors/host/host_table.hpp>
 #include <actors/host/process_signals.hpp>
 #include <algorithm>
@@ -200,7 +201,9 @@ void host_table::on_pidfd(const entry_ptr& worker) {
   if (worker->dead) return;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
   // Also of one that we killed: it may have died of something else the moment before.
-  if (zygote_ready_ && worker->zygote == zygotes_) {
+  if (const auto status = wait_status_of_unreaped(worker->pid, worker->pidfd.get())) {
+    settle_death(worker, describe_wait_status(*status));
+  } else if (zygote_ready_ && worker->zygote == zygotes_) {
     late_deaths_.push_back({worker, monotonic_now() + wait_for_cause});
   } else {
     settle_death(worker, "died (how is unknown: nobody was left to reap it)");

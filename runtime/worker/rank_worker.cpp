@@ -156,7 +156,6 @@ void rank_worker::attach(unique_fd socket) {
   if (leaving_) return;
   link_ = control_link{std::move(socket)};
   say_hello();
-  for (const auto& m : reports_.for_new_link()) link_.send(m);
 }
 
 void rank_worker::on_join(const protocol::join& request, std::vector<unique_fd> descriptors) {
@@ -285,6 +284,7 @@ void rank_worker::report(const protocol::message& m) {
 
 void rank_worker::say_hello() {
   link_.send(hello());
+  for (const auto& m : reports_.after_hello()) link_.send(m);
 }
 
 protocol::hello rank_worker::hello() const {

@@ -23,7 +23,7 @@ void report_book::forget_reports() {
   final_snapshot_.reset();
 }
 
-std::vector<protocol::message> report_book::for_new_link() {
+std::vector<protocol::message> report_book::after_hello() {
   std::vector<protocol::message> messages(std::make_move_iterator(snapshots_.begin()),
                                           std::make_move_iterator(snapshots_.end()));
   snapshots_.clear();

@@ -8,11 +8,11 @@
 
 namespace ftrt::worker {
 
-// What a new control socket must be told after hello. An actor may die with our last message
-// unread, so the latest word on where this rank stands is said again to its successor until a
-// command makes it old news, and so is the final snapshot, which the end of the run waits for;
-// announcements of other snapshots that nobody was there for are kept, the newest few. Pure;
-// control thread.
+// What must be said after each hello, be it to a new control socket or to a query. A trainer, or the
+// supervisor behind it, may die with our last message unread, so the latest word on where this rank
+// stands is said again to the successor until a command makes it old news, and so is the final
+// snapshot, which the end of the run waits for; announcements of other snapshots that nobody was
+// there for are kept, the newest few. Pure; control thread.
 class report_book {
  public:
   static constexpr std::size_t max_snapshots = 8;
@@ -23,7 +23,7 @@ class report_book {
   void forget_reports();
 
   // In the order to send them. Snapshots are handed over, reports and the final snapshot stay.
-  [[nodiscard]] std::vector<protocol::message> for_new_link();
+  [[nodiscard]] std::vector<protocol::message> after_hello();
   // joined, join_failed, parked, finished or program_failed.
   [[nodiscard]] const std::optional<protocol::message>& latest() const { return latest_; }
 

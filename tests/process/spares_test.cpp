@@ -56,8 +56,8 @@ TEST_F(spare_run, a_killed_rank_goes_on_in_the_spare_and_weights_match) {
   auto process = start();
   ASSERT_TRUE(has_spare(*process)) << process->err();
   const auto spare = process->descendants_named("ftrt-spare").front();
-  const auto worker = process->worker_of(1);
-  ASSERT_TRUE(worker.has_value());
+  std::optional<pid_t> worker;
+  ASSERT_TRUE(eventually([&] { return (worker = process->worker_of(1)).has_value(); }));
   ::kill(*worker, SIGKILL);
   EXPECT_TRUE(eventually([&] { return process->worker_of(1).value_or(*worker) != *worker; }));
   const auto successor = process->worker_of(1);

@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <iterator>
 #include <stdexcept>
 #include <tests/support/environment.hpp>
@@ -24,8 +25,10 @@ std::filesystem::path programs() {
 }
 
 std::string read_file(const std::filesystem::path& file) {
-  std::ifstream in{file, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
+  // A file of /proc may vanish while it is read, which an iterator would throw for.
+  std::ostringstream text;
+  text << std::ifstream{file, std::ios::binary}.rdbuf();
+  return text.str();
 }
 
 }  // namespace ftrt::test

@@ -110,15 +110,15 @@ TEST(training_outbox, wakes_its_reader_and_keeps_the_newest_snapshots_only) {
   EXPECT_EQ(std::get<protocol::snapshot_ready>(events.back()).iteration, iteration_id{20});
 }
 
-TEST(report_book, says_the_latest_report_to_every_new_link_until_a_command_makes_it_old) {
+TEST(report_book, says_the_latest_report_after_every_hello_until_a_command_makes_it_old) {
   report_book book;
   book.note(protocol::joined{generation_id{1}, {}, ""}, true);
   book.note(protocol::finished{}, true);
-  ASSERT_EQ(book.for_new_link().size(), 1u);
-  ASSERT_EQ(book.for_new_link().size(), 1u);
-  EXPECT_TRUE(std::holds_alternative<protocol::finished>(book.for_new_link()[0]));
+  ASSERT_EQ(book.after_hello().size(), 1u);
+  ASSERT_EQ(book.after_hello().size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<protocol::finished>(book.after_hello()[0]));
   book.forget_reports();
-  EXPECT_TRUE(book.for_new_link().empty());
+  EXPECT_TRUE(book.after_hello().empty());
 }
 
 TEST(report_book, keeps_the_newest_snapshots_that_nobody_was_there_for_and_hands_them_over_once) {
@@ -126,11 +126,11 @@ TEST(report_book, keeps_the_newest_snapshots_that_nobody_was_there_for_and_hands
   book.note(snapshot(1), true);
   for (std::uint64_t i = 2; i <= 20; ++i) book.note(snapshot(i), false);
   book.note(protocol::peer_lost{generation_id{1}, {rank_id{1}}}, false);
-  const auto messages = book.for_new_link();
+  const auto messages = book.after_hello();
   ASSERT_EQ(messages.size(), report_book::max_snapshots + 1);
   EXPECT_EQ(std::get<protocol::snapshot_ready>(messages[0]).iteration, iteration_id{13});
   EXPECT_TRUE(std::holds_alternative<protocol::peer_lost>(messages.back()));
-  EXPECT_EQ(book.for_new_link().size(), 1u);
+  EXPECT_EQ(book.after_hello().size(), 1u);
 }
 
 class control_link_test : public ::testing::Test {

@@ -114,6 +114,16 @@ TEST(worker_process, a_finish_that_nobody_heard_is_said_again_to_the_next_contro
   EXPECT_TRUE(final_snapshot);
 }
 
+// The trainer heard it, but the supervisor that it told died before it had listened.
+TEST(worker_process, a_finish_is_said_again_to_who_asks) {
+  mini_control control{worker_program()};
+  start_two_ranks(control, small_scenario());
+  const auto heard = control.expect<protocol::finished>(0);
+  control.send(0, protocol::query{});
+  EXPECT_EQ(control.expect<protocol::hello>(0).phase, worker_phase::finished);
+  EXPECT_EQ(control.expect<protocol::finished>(0).weights_digest, heard.weights_digest);
+}
+
 TEST(worker_process, when_control_is_gone_everything_goes_within_the_grace_period) {
   mini_control control{worker_program()};
   auto values = small_scenario();

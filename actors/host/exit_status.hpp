@@ -1,0 +1,17 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+
+namespace ftrt::host {
+
+// How a process ended that its parent has not reaped yet, as waitpid() would tell the parent; the
+// word of the zygote says the same, but it comes later where the zygote has to wait for a core.
+// `pid` is the process that `pidfd` refers to, and poll() has said that it is over.
+// nullopt: it was reaped meanwhile, or the kernel does not tell (it hides the status of what one
+// may not trace behind a zero, so that an exit with code 0 is never told). Any thread; does not
+// block. Source: proc_pid_stat(5), field 52.
+[[nodiscard]] std::optional<int> wait_status_of_unreaped(pid_t pid, int pidfd);
+
+}  // namespace ftrt::host

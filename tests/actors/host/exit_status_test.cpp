@@ -1,0 +1,71 @@
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <actors/host/exit_status.hpp>
+#include <schemas/unique_fd.hpp>
+
+namespace ftrt::host {
+namespace {
+
+// A child that is over and not reaped.
+class ended_child {
+ public:
+  template <class Life>
+  explicit ended_child(Life life) : pid_(::fork()) {
+    if (pid_ == 0) {
+      life();
+      ::_exit(0);
+    }
+    pidfd_ = unique_fd{static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))};
+    pollfd fd{pidfd_.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&fd, 1, 30000), 1);
+  }
+  ~ended_child() { reap(); }
+  ended_child(const ended_child&) = delete;
+  ended_child& operator=(const ended_child&) = delete;
+
+  int reap() {
+    int status = 0;
+    if (!reaped_) ::waitpid(pid_, &status, 0);
+    reaped_ = true;
+    return status;
+  }
+  [[nodiscard]] std::optional<int> status() const {
+    return wait_status_of_unreaped(pid_, pidfd_.get());
+  }
+
+ private:
+  pid_t pid_;
+  unique_fd pidfd_;
+  bool reaped_ = false;
+};
+
+TEST(exit_status, of_a_killed_process_is_what_its_parent_will_be_told) {
+  ended_child child{[] { ::raise(SIGKILL); }};
+  const auto status = child.status();
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(*status, child.reap());
+  EXPECT_EQ(WTERMSIG(*status), SIGKILL);
+}
+
+TEST(exit_status, of_a_process_that_exits_is_what_its_parent_will_be_told) {
+  ended_child child{[] { ::_exit(70); }};
+  const auto status = child.status();
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(*status, child.reap());
+  EXPECT_EQ(WEXITSTATUS(*status), 70);
+}
+
+TEST(exit_status, of_a_reaped_process_or_of_success_is_left_to_the_parent) {
+  ended_child child{[] { ::_exit(70); }};
+  child.reap();
+  EXPECT_FALSE(child.status());
+  EXPECT_FALSE(ended_child{[] {}}.status());
+}
+
+}  // namespace
+}  // namespace ftrt::host
