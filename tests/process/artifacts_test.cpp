@@ -93,7 +93,8 @@ TEST_F(after_rollbacks, the_catalog_tells_what_happened) {
   EXPECT_EQ(ask("select count(*) >= 2 from branches where branch > 1"), "1\n");
   EXPECT_EQ(ask("select count(*) from incarnations where ended_ms is not null and cause like "
                 "'%SIGKILL%'"),
-            "4\n");
+            "4\n")
+      << ask("select rank, incarnation, ended_ms, cause from incarnations");
 }
 
 TEST_F(after_rollbacks, C23_the_ledger_has_every_iteration_exactly_once) {

@@ -1,7 +1,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <iterator>
 #include <stdexcept>
 #include <tests/support/environment.hpp>
 
