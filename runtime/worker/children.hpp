@@ -18,16 +18,19 @@ class children {
     incarnation_id incarnation;
     std::uint32_t spare = 0;  // as it was ordered; 0: none
   };
-  struct reaped : child {
-    int wait_status = 0;
+  struct ended : child {
+    int wait_status = 0;  // as waitpid() gives it
   };
 
   void add(const child& c) { alive_.push_back(c); }
   [[nodiscard]] bool empty() const { return alive_.empty(); }
   [[nodiscard]] std::size_t size() const { return alive_.size(); }
 
-  // One child that has ended, or none. Does not block.
-  [[nodiscard]] std::optional<reaped> reap();
+  // One child that has ended, or none; the same one until it is reaped. Control is told before
+  // that: so long it can read the status from the kernel, and afterwards our word is on its way.
+  // Does not block.
+  [[nodiscard]] std::optional<ended> next_ended() const;
+  void reap(const ended& gone);
   // SIGKILL to all, stopped ones too. They are still to be reaped.
   void kill_all();
 

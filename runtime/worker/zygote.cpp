@@ -258,9 +258,10 @@ void zygote::on_children() {
   signalfd_siginfo ignored;
   while (::read(child_signals_.get(), &ignored, sizeof ignored) > 0) {
   }
-  while (const auto gone = children_.reap()) {
+  while (const auto gone = children_.next_ended()) {
     send(protocol::worker_exited{gone->rank, gone->incarnation, gone->pid, gone->wait_status,
                                  gone->spare});
+    children_.reap(*gone);
   }
 }
 
