@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <ftrt/catalog.hpp>
 #include <storage/catalog.hpp>
 #include <storage/file_ops.hpp>
@@ -9,10 +10,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Also one that has only just begun: somebody holds it.
 bool is_run(const fs::path& directory) {
   std::error_code ignored;
   return fs::exists(directory / "scenario.toml", ignored) ||
-         fs::exists(directory / "catalog.sqlite", ignored);
+         fs::exists(directory / "catalog.sqlite", ignored) ||
+         storage::find_holder(directory).has_value();
+}
+
+std::int64_t locked_ms(const fs::path& directory) {
+  std::error_code error;
+  const auto at = fs::last_write_time(directory / "lock", error);
+  if (error) return 0;
+  const auto since_epoch = std::chrono::file_clock::to_sys(at).time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();
 }
 
 result<run_row> read_run(const fs::path& directory) {
@@ -36,8 +47,10 @@ run_row describe_run(const fs::path& directory) {
   unreadable.run_id = directory.filename().string();
   unreadable.name = unreadable.run_id;
   unreadable.directory = directory;
-  // A run that has just begun has no row yet.
-  unreadable.status = held && row.error().code == error_code::not_found ? "running" : "damaged";
+  // A run that has just begun has no row yet, but is the newest all the same.
+  const bool begins = held && row.error().code == error_code::not_found;
+  unreadable.status = begins ? "running" : "damaged";
+  if (begins) unreadable.started_ms = locked_ms(directory);
   return unreadable;
 }
 

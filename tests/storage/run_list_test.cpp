@@ -4,6 +4,7 @@
 #include <ftrt/catalog.hpp>
 #include <storage/catalog.hpp>
 #include <storage/run_directory.hpp>
+#include <storage/run_lock.hpp>
 #include <tests/storage/support.hpp>
 #include <tests/support/temporary_folder.hpp>
 
@@ -49,6 +50,20 @@ TEST(run_list, a_run_is_running_only_while_somebody_holds_it) {
     EXPECT_EQ(list_runs(runs.path())->at(0).status, "running");
   }
   EXPECT_EQ(list_runs(runs.path())->at(0).status, "interrupted");
+}
+
+TEST(run_list, C05_a_run_that_has_only_taken_its_lock_is_running_and_the_newest) {
+  const temporary_folder runs;
+  const auto older = begin(runs, "older", 100);
+  const auto folder = runs.path() / "begins";
+  std::filesystem::create_directory(folder);
+  {
+    const auto lock = storage::run_lock::take(folder).value();
+    const auto newest = find_run(runs.path(), "").value();
+    EXPECT_EQ(newest.run_id, "begins");
+    EXPECT_EQ(newest.status, "running");
+  }
+  EXPECT_EQ(list_runs(runs.path())->size(), 1U);
 }
 
 TEST(run_list, a_damaged_run_is_listed_and_does_not_hide_the_others) {
