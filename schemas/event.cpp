@@ -13,6 +13,8 @@ constexpr std::array kinds{
     entry{event::kind::worker_lost, "worker_lost"},
     entry{event::kind::generation_began, "generation_began"},
     entry{event::kind::rollback, "rollback"},
+    entry{event::kind::state_diverged, "state_diverged"},
+    entry{event::kind::not_finite, "not_finite"},
     entry{event::kind::recovered, "recovered"},
     entry{event::kind::checkpoint_committed, "checkpoint_committed"},
     entry{event::kind::checkpoint_failed, "checkpoint_failed"},

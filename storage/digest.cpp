@@ -65,6 +65,17 @@ std::string digest_stream::hex() const {
   return text;
 }
 
+digest128 digest_stream::words() const {
+  std::array<std::uint8_t, 16> raw{};
+  kernel().digest(state_->memory.data(), raw.data());
+  digest128 made;
+  for (std::size_t i = 0; i < 8; ++i) {
+    made.high = made.high << 8 | raw[i];
+    made.low = made.low << 8 | raw[i + 8];
+  }
+  return made;
+}
+
 std::string digest_of(std::span<const std::byte> bytes) {
   digest_stream stream;
   stream.update(bytes);
@@ -91,6 +102,12 @@ std::string state_digest(const state_layout& layout, std::span<const std::byte> 
   digest_stream stream;
   for (const auto& tensor : layout.tensors) stream.update(bytes_of(tensor, arena));
   return stream.hex();
+}
+
+digest128 state_digest_words(const state_layout& layout, std::span<const std::byte> arena) {
+  digest_stream stream;
+  for (const auto& tensor : layout.tensors) stream.update(bytes_of(tensor, arena));
+  return stream.words();
 }
 
 }  // namespace ftrt::storage

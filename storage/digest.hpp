@@ -1,6 +1,8 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <schemas/state_layout.hpp>
 #include <span>
@@ -8,6 +10,13 @@
 #include <string_view>
 
 namespace ftrt::storage {
+
+// xxh3-128 as two words.
+struct digest128 {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  friend auto operator<=>(const digest128&, const digest128&) = default;
+};
 
 // xxh3-128 as 32 lower-case hex digits.
 [[nodiscard]] std::string digest_of(std::span<const std::byte> bytes);
@@ -22,6 +31,7 @@ class digest_stream {
   void update(std::span<const std::byte> bytes);
   void update(std::string_view text);
   [[nodiscard]] std::string hex() const;
+  [[nodiscard]] digest128 words() const;
 
  private:
   struct state;
@@ -38,5 +48,8 @@ class digest_stream {
 // out.
 [[nodiscard]] std::string state_digest(const state_layout& layout,
                                        std::span<const std::byte> arena);
+// The same as words.
+[[nodiscard]] digest128 state_digest_words(const state_layout& layout,
+                                           std::span<const std::byte> arena);
 
 }  // namespace ftrt::storage

@@ -72,8 +72,8 @@ std::optional<progress_record> read_slot(const std::byte* base, std::uint64_t re
   if (word_at(base, slot).load(std::memory_order_relaxed) != whole) return std::nullopt;
   // The kind is an enumeration: judge it as a number before it becomes one.
   const auto kind = static_cast<std::uint32_t>(words[0]);
-  if (kind != static_cast<std::uint32_t>(record_kind::iteration) &&
-      kind != static_cast<std::uint32_t>(record_kind::evaluation)) {
+  if (kind < static_cast<std::uint32_t>(record_kind::iteration) ||
+      kind > static_cast<std::uint32_t>(record_kind::digest)) {
     return std::nullopt;
   }
   return std::bit_cast<progress_record>(words);
@@ -86,6 +86,23 @@ const char* to_string(train_phase phase) {
                                     "decision", "applying", "snapshot", "evaluating", "finished"};
   const auto index = static_cast<std::size_t>(phase);
   return index < names.size() ? names[index] : "unknown";
+}
+
+// The halves of a digest stand in two whole numbers that its record has no other use for.
+progress_record digest_record(generation_id generation, iteration_id iteration,
+                              const digest128& digest, std::int64_t took_ns) {
+  progress_record record;
+  record.kind = record_kind::digest;
+  record.generation = generation.value();
+  record.iteration = iteration.value();
+  record.optimizer_step = digest.high;
+  record.samples = digest.low;
+  record.step_ns = took_ns;
+  return record;
+}
+
+digest128 digest_in(const progress_record& record) {
+  return {record.optimizer_step, record.samples};
 }
 
 std::size_t progress_memory_bytes() {

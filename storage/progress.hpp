@@ -5,6 +5,7 @@
 #include <ftrt/error.hpp>
 #include <ftrt/types.hpp>
 #include <optional>
+#include <storage/digest.hpp>
 #include <storage/shared_memory.hpp>
 
 namespace ftrt::storage {
@@ -40,10 +41,12 @@ struct progress_view {
   std::int64_t waiting_ns = 0;
 };
 
-enum class record_kind : std::uint32_t { iteration = 1, evaluation = 2 };
+enum class record_kind : std::uint32_t { iteration = 1, evaluation = 2, digest = 3 };
 
-// One line of a rank's diary: an iteration that was committed or an evaluation that was made.
-// Times are of this rank; loss, grad_norm and accuracy are those of the whole group.
+// One line of a rank's diary: an iteration that was committed, an evaluation that was made, or the
+// digest of a committed state (its generation, its iteration, in step_ns how long it took, and what
+// digest_in() reads). Times are of this rank; loss, grad_norm and accuracy are those of the whole
+// group.
 struct progress_record {
   record_kind kind = record_kind::iteration;
   std::uint32_t skipped = 0;  // iteration: 1 where the scaler skipped the optimizer step
@@ -61,6 +64,13 @@ struct progress_record {
   std::int64_t step_ns = 0;       // the whole iteration
   std::int64_t committed_ns = 0;  // CLOCK_MONOTONIC
 };
+
+// A digest record: the ranks of a generation hold the same state after the same iteration, or one
+// of them computes wrongly.
+[[nodiscard]] progress_record digest_record(generation_id generation, iteration_id iteration,
+                                            const digest128& digest, std::int64_t took_ns = 0);
+// What a record of that kind says.
+[[nodiscard]] digest128 digest_in(const progress_record& record);
 
 // The progress memory of one incarnation: a page of words and a ring of records. The worker's
 // training thread writes, control reads; both outlive the worker.

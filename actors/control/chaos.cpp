@@ -42,6 +42,10 @@ struct chaos_state {
       case chaos_kind::stop:
         for (const auto rank : fault.ranks) stop(rank_id{rank});
         break;
+      case chaos_kind::nan:
+      case chaos_kind::flip_bit:
+        for (const auto rank : fault.ranks) injure(rank_id{rank}, fault);
+        break;
       case chaos_kind::kill_actor:
         kill_actor(fault.actor);
         break;
@@ -56,6 +60,27 @@ struct chaos_state {
         event::kind::chaos, "trainer:" + std::to_string(rank.value()),
         done ? signal + " sent to its worker" : "its worker is dead already: nothing to " + verb,
         rank);
+  }
+
+  // The worker itself does it, at the very iteration.
+  void injure(rank_id rank, const chaos_entry& fault) {
+    protocol::injure order;
+    order.kind = fault.kind == chaos_kind::nan ? protocol::injury_kind::nan
+                                               : protocol::injury_kind::flip_bit;
+    order.target = fault.target == chaos_target::gradient ? protocol::injury_target::gradient
+                                                          : protocol::injury_target::parameter;
+    order.iteration = iteration_id{fault.at_iteration.value_or(0)};
+    order.seed = fault.seed + rank.value();
+    const auto subject = "trainer:" + std::to_string(rank.value());
+    const auto trainer = context->actors.trainer(rank);
+    if (trainer) self->send(trainer, tell_worker{order});
+    const std::string what = fault.kind == chaos_kind::nan ? "a NaN" : "a flipped bit";
+    const std::string where = fault.target == chaos_target::gradient ? "gradient" : "parameter";
+    context->record(event::kind::chaos, subject,
+                    trainer ? what + " in a " + where + " of iteration " +
+                                  std::to_string(order.iteration.value()) + " is ordered"
+                            : "it has no worker: nothing to injure",
+                    rank);
   }
 
   void kill_actor(const std::string& name_of_actor) {

@@ -8,7 +8,7 @@ namespace ftrt::actors {
 
 // The chaos actor: looks at the committed iteration once a millisecond and carries out the faults
 // that `schedule` says are due: SIGKILL of workers through the host table, kill of actors through
-// CAF.
+// CAF, wrong numbers by an order to the worker, which is sent ahead of its iteration.
 [[nodiscard]] chaos_actor spawn_chaos(caf::actor_system& system, const run_context& context,
                                       chaos_schedule& schedule);
 

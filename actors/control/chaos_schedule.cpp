@@ -1,4 +1,5 @@
 #include <actors/control/chaos_schedule.hpp>
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -23,15 +24,28 @@ std::vector<chaos_entry> chaos_schedule::due(iteration_id committed, time_point 
   std::vector<chaos_entry> faults;
   for (auto& p : plans_) {
     if (!is_due(p, committed, now)) continue;
-    faults.push_back(p.entry);
+    faults.push_back(fault_of(p, committed));
     advance(p, committed, now);
   }
   return faults;
 }
 
+std::uint64_t chaos_schedule::plan::lead() const {
+  const bool in_worker = entry.kind == chaos_kind::nan || entry.kind == chaos_kind::flip_bit;
+  return in_worker ? chaos_schedule::lead : 0;
+}
+
+chaos_entry chaos_schedule::fault_of(const plan& p, iteration_id committed) {
+  auto fault = p.entry;
+  // By the clock: the iteration after the one at work, which nobody has begun.
+  fault.at_iteration = p.next_iteration > 0 ? p.next_iteration : committed.value() + 2;
+  fault.seed += p.fired;
+  return fault;
+}
+
 bool chaos_schedule::is_due(plan& p, iteration_id committed, time_point now) {
   if (p.done || committed.value() == 0) return false;
-  if (p.next_iteration > 0) return committed.value() >= p.next_iteration;
+  if (p.next_iteration > 0) return committed.value() + p.lead() >= p.next_iteration;
   if (p.next_time.count() == 0) p.next_time = now + interval(p);
   return now >= p.next_time;
 }
@@ -43,7 +57,8 @@ void chaos_schedule::advance(plan& p, iteration_id committed, time_point now) {
   if (p.entry.every_iterations) {
     // The next multiple beyond, however far a poll was late.
     const auto step = *p.entry.every_iterations;
-    p.next_iteration = (committed.value() / step + 1) * step;
+    const auto past = std::max(committed.value(), p.lead() > 0 ? p.next_iteration : 0);
+    p.next_iteration = (past / step + 1) * step;
   } else if (p.next_iteration == 0) {
     p.next_time = now + interval(p);
   }

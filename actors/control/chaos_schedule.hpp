@@ -19,6 +19,10 @@ class chaos_schedule {
 
   chaos_schedule(std::vector<chaos_entry> entries, std::uint32_t world_size);
 
+  // nan and flip_bit happen inside a worker at one exact iteration, so they are due this many
+  // iterations before it; what is fired says in at_iteration when it is to happen.
+  static constexpr std::uint64_t lead = 500;
+
   // The faults that are due, now that `committed` is the newest iteration. Time-based entries begin
   // to count at the first call with committed > 0.
   [[nodiscard]] std::vector<chaos_entry> due(iteration_id committed, time_point now);
@@ -33,7 +37,9 @@ class chaos_schedule {
     time_point next_time{0};           // 0: not yet begun, or not by time
     std::uint64_t fired = 0;
     bool done = false;
+    [[nodiscard]] std::uint64_t lead() const;
   };
+  [[nodiscard]] static chaos_entry fault_of(const plan& p, iteration_id committed);
   [[nodiscard]] static bool is_due(plan& p, iteration_id committed, time_point now);
   static void advance(plan& p, iteration_id committed, time_point now);
   [[nodiscard]] static time_point interval(plan& p);

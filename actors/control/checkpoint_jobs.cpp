@@ -4,10 +4,13 @@
 #include <chrono>
 #include <optional>
 #include <storage/checkpoint.hpp>
+#include <storage/finite.hpp>
 #include <utility>
 
 namespace ftrt::actors {
 namespace {
+
+constexpr const char* not_finite = "not finite";  // context of that one error
 
 std::string name_of(iteration_id iteration) {
   return "checkpoint:" + std::to_string(iteration.value());
@@ -22,10 +25,22 @@ bool is_catalogued(storage::catalog& catalog, iteration_id iteration,
          });
 }
 
+// The newest checkpoint of a state that all ranks are known to have held.
+std::optional<iteration_id> newest_agreed(const run_context& context, storage::catalog& catalog) {
+  const auto usable = catalog.usable_checkpoints();
+  if (!usable) return std::nullopt;
+  const auto found = std::ranges::find_if(*usable, [&](const auto& checkpoint) {
+    return checkpoint.manifest.iteration <= context.board->agreed();
+  });
+  return found == usable->end() ? std::nullopt : std::optional(found->manifest.iteration);
+}
+
 void prune(const run_context& context, storage::catalog& catalog) {
   auto old = catalog.prunable(context.values.checkpoint.keep_last);
   if (!old) return context.record(event::kind::warning, "catalog", old.error().describe());
+  const auto kept = newest_agreed(context, catalog);
   for (const auto& checkpoint : *old) {
+    if (checkpoint.manifest.iteration == kept) continue;  // should those after it prove wrong
     // Row first: the catalog never names a file that is gone.
     auto removed = catalog.remove_row(checkpoint.manifest.iteration, checkpoint.manifest.branch);
     if (removed) removed = storage::remove_checkpoint(checkpoint.directory);
@@ -36,12 +51,29 @@ void prune(const run_context& context, storage::catalog& catalog) {
   }
 }
 
+// C35: a NaN that was saved once would come back with every recovery.
+result<void> check_finite(const state_layout& layout, const held_set& held) {
+  const auto parts = static_cast<std::uint32_t>(held.parts.size());
+  for (const auto& part : held.parts) {
+    const auto bad =
+        storage::first_not_finite(layout, part_of(layout, part.part, parts), part.content);
+    if (bad) {
+      return fail(error_code::refused,
+                  *bad + " of rank " + std::to_string(part.rank.value()) +
+                      " is not finite: it is no state to come back to, and is not kept",
+                  not_finite);
+    }
+  }
+  return {};
+}
+
 result<storage::checkpoint_manifest> write(const run_context& context,
                                            const std::filesystem::path& folder,
                                            const snapshot_set& set) {
   const auto& layout = context.host->program().layout;
   const auto held = hold(layout, set);
   if (!held) return tl::unexpected(held.error());
+  if (auto finite = check_finite(layout, *held); !finite) return tl::unexpected(finite.error());
   storage::checkpoint_manifest header;
   header.run_id = context.run_id;
   header.branch = set.branch;
@@ -103,7 +135,10 @@ void post_persist(const run_context& context, snapshot_set set) {
       settled.text = done.error().describe();
       // On a busy disk the newer snapshot is the better one: no failure.
       const bool overtaken = done.error().code == error_code::aborted;
-      context.record(overtaken ? event::kind::warning : event::kind::checkpoint_failed,
+      const bool bad = done.error().context == not_finite;
+      context.record(bad         ? event::kind::checkpoint_quarantined
+                     : overtaken ? event::kind::warning
+                                 : event::kind::checkpoint_failed,
                      name_of(set.iteration), settled.text, std::nullopt, set.iteration);
     }
     context.post<checkpoint_actor>(std::move(settled));

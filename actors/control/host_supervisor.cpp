@@ -233,6 +233,8 @@ struct host_supervisor_state {
     take_over.last_generation = membership.generation;
     take_over.branch = membership.branch;
     take_over.branch_since = membership.branch_since;
+    take_over.agreed = context->board->agreed();
+    take_over.not_beyond = context->board->disputed();
     take_over.last_committed = iteration_id{context->board->last_iteration()};
     for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
       take_over.incarnations.push_back(context->host->newest_incarnation(rank_id{rank}));

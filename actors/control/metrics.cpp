@@ -2,6 +2,7 @@
 #include <actors/control/metrics.hpp>
 #include <actors/host/worker_entry.hpp>
 #include <actors/metrics/series.hpp>
+#include <bit>
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <cmath>
@@ -27,6 +28,7 @@ struct metrics_state {
   std::vector<host::series_points> batch;
   std::uint64_t checkpoints_shown = 0;
   std::uint64_t skipped_in_a_row = 0;
+  std::uint64_t skipped = 0;
 
   static constexpr const char* name = "metrics";
 
@@ -69,7 +71,18 @@ struct metrics_state {
     }
   }
 
+  // The scaler of fp16 skips steps as a matter of course; anything else is news, told less and less
+  // often where it does not end.
+  void tell_skipped(const storage::progress_record& record) {
+    if (context->values.train.amp == amp_mode::fp16 || !std::has_single_bit(++skipped)) return;
+    context->record(event::kind::not_finite, "run",
+                    "the loss or a gradient was not finite: the optimizer step was skipped (" +
+                        std::to_string(skipped) + " so far)",
+                    std::nullopt, iteration_id{record.iteration});
+  }
+
   void show(const storage::progress_record& record) {
+    if (record.skipped != 0) tell_skipped(record);
     const bool is_evaluation = record.kind == storage::record_kind::evaluation;
     if (!is_evaluation) watch_skips(record);
     if (is_evaluation) {

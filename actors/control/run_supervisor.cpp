@@ -22,6 +22,8 @@ recovery::policy policy_of(const scenario& values, std::uint64_t total_iteration
   policy.park_timeout = limits.park_timeout;
   policy.join_timeout = limits.join_timeout;
   policy.stop_timeout = limits.stop_timeout;
+  policy.on_non_finite = values.train.on_non_finite;
+  policy.max_non_finite_rollbacks = values.train.max_non_finite_rollbacks;
   return policy;
 }
 
@@ -30,6 +32,7 @@ recovery::policy policy_of(const scenario& values, std::uint64_t total_iteration
 void run_supervisor_state::feed(const recovery::input& input) {
   const auto actions = machine->step(input, host::monotonic_now());
   host::log().debug("{} -> {}", recovery::describe(input), machine->reason());
+  context->board->set_disputed(machine->current().not_beyond);
   for (const auto& action : actions) {
     std::visit([this](const auto& what) { act(what); }, action);
   }
@@ -59,6 +62,8 @@ void run_supervisor_state::down(const caf::down_msg& message) {
 }
 
 void run_supervisor_state::lost(rank_id rank, incarnation_id incarnation) {
+  // What the dead one wrote of its state still tells whether it harmed the others.
+  compare_digests();
   recovery::worker_lost loss;
   loss.rank = rank;
   loss.incarnation = incarnation;
@@ -104,9 +109,13 @@ void run_supervisor_state::hear(const worker_message& said) {
         } else if constexpr (std::is_same_v<type, protocol::join_failed>) {
           feed(recovery::worker_join_failed{rank, incarnation, m});
         } else if constexpr (std::is_same_v<type, protocol::finished>) {
+          compare_digests();  // of the whole state, where the report tells of the weights alone
           feed(recovery::worker_finished{rank, incarnation, m});
         } else if constexpr (std::is_same_v<type, protocol::program_failed>) {
           feed(recovery::worker_program_failed{rank, incarnation, m});
+        } else if constexpr (std::is_same_v<type, protocol::not_finite>) {
+          compare_digests();  // a state that went astray may be why
+          feed(recovery::worker_not_finite{rank, incarnation, m});
         } else if constexpr (std::is_same_v<type, protocol::peer_lost>) {
           feed(recovery::peers_reported_lost{m.generation, m.lost});
         } else {
@@ -139,6 +148,7 @@ void begin(run_supervisor_state& state, const run_beginning& beginning) {
   if (taking_over) state.continue_ledger();
   std::visit([&](const auto& how) { state.feed(how); }, beginning);
   if (taking_over) {
+    state.compare_digests();  // what the one before it may not have acted on
     for (std::uint32_t rank = 0; rank < state.context->values.cluster.ranks; ++rank) {
       const auto worker = state.context->host->worker(rank_id{rank});
       if (!worker) continue;
@@ -160,9 +170,13 @@ run_supervisor_actor::behavior_type run_supervisor_behavior(
   auto& state = self->state;
   state.self = self;
   state.context = context;
-  state.machine.emplace(policy_of(context->values, context->host->program().total_iterations));
-  state.watch.emplace(
-      watch_limits_of(context->values, context->host->program().layout.arena_bytes));
+  const auto& program = context->host->program();
+  auto policy = policy_of(context->values, program.total_iterations);
+  policy.digest_every = program.digest_every;
+  host::log().debug("ranks digest their states every {} iterations", policy.digest_every);
+  state.machine.emplace(policy);
+  state.digests.emplace(*context);
+  state.watch.emplace(watch_limits_of(context->values, program.layout.arena_bytes));
   self->set_down_handler(
       [self](caf::scheduled_actor*, caf::down_msg& message) { self->state.down(message); });
   begin(state, beginning);

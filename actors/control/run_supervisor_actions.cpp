@@ -79,6 +79,7 @@ void run_supervisor_state::act(const recovery::join_generation& what) {
 }
 
 void run_supervisor_state::act(const recovery::start_training& what) {
+  context->board->set_agreed(machine->current().from);  // the digests of the join say so
   tell_all(protocol::train{what.generation});
   context->board->set_ranks_alive(context->host->alive());
 }

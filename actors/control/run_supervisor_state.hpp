@@ -2,6 +2,7 @@
 
 #include <actors/control/actors.hpp>
 #include <actors/control/context.hpp>
+#include <actors/control/digest_reader.hpp>
 #include <actors/recovery/machine.hpp>
 #include <actors/recovery/progress_watch.hpp>
 #include <caf/actor_addr.hpp>
@@ -17,13 +18,15 @@ namespace ftrt::actors {
 
 // The state of the run_supervisor: the recovery machine and the two translations around it. Used by
 // run_supervisor.cpp (inputs), run_supervisor_watch.cpp (inputs
-// from the progress pages) and run_supervisor_actions.cpp (actions) only; lives with its actor.
+// from the progress pages and rings) and run_supervisor_actions.cpp (actions) only; lives with its
+// actor.
 struct run_supervisor_state {
   run_supervisor_actor::pointer self = nullptr;
   const run_context* context = nullptr;
   std::optional<recovery::machine> machine;
   std::optional<recovery::progress_watch> watch;
   std::map<caf::actor_addr, std::pair<rank_id, incarnation_id>> monitored;
+  std::optional<digest_reader> digests;
   iteration_id reported;           // the last `progressed`
   std::set<generation_id> redone;  // generations whose last iteration was abandoned
   std::optional<iteration_id> awaited_checkpoint;
@@ -47,6 +50,7 @@ struct run_supervisor_state {
   void look_for_stop();
   [[nodiscard]] std::vector<recovery::sighting> sight() const;
   void report_commits(const std::vector<recovery::sighting>& seen);
+  void compare_digests();
   void look_for_hangs(const std::vector<recovery::sighting>& seen);
 
   // Actions.

@@ -1,4 +1,5 @@
-// What the progress pages say, turned into inputs of the recovery machine: commits, and hangs.
+// What the progress pages say, turned into inputs of the recovery machine: commits, states that
+// agree or do not, and hangs.
 
 #include <actors/control/run_supervisor.hpp>
 #include <actors/control/run_supervisor_state.hpp>
@@ -36,6 +37,7 @@ void run_supervisor_state::look_at_progress() {
   const auto seen = sight();
   if (!machine->current().stop_wanted) look_for_stop();
   report_commits(seen);
+  compare_digests();
   look_for_hangs(seen);
   const auto time = host::monotonic_now();
   if (awaited_checkpoint && time - asked_at >= ask_again) {
@@ -74,6 +76,21 @@ void run_supervisor_state::report_commits(const std::vector<recovery::sighting>&
   if (now.at != recovery::phase::training || newest <= reported) return;
   reported = newest;
   feed(recovery::progressed{now.generation, newest});
+}
+
+// Do all ranks still hold one state?
+void run_supervisor_state::compare_digests() {
+  const auto& now = machine->current();
+  if (now.at != recovery::phase::training && now.at != recovery::phase::taking_over) return;
+  const auto generation = now.generation;
+  const auto found = digests->look(generation);
+  if (found.agreed) {
+    context->board->set_agreed(found.agreed->iteration);
+    feed(recovery::states_agreed{generation, found.agreed->iteration});
+  }
+  if (found.diverged) {
+    feed(recovery::state_diverged{generation, found.diverged->iteration, found.diverged->ranks});
+  }
 }
 
 // Who hangs is killed; that it died is what the machine hears of it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <storage/checkpoint.hpp>
 #include <storage/digest.hpp>
+#include <storage/finite.hpp>
 #include <utility>
 
 namespace ftrt::actors {
@@ -38,16 +39,31 @@ class search {
   void look_into_memory() {
     if (!what_.memory || !context_.values.checkpoint.restore_from_memory) return;
     const auto now = context_.board->current();
-    const auto& layout = context_.host->program().layout;
-    sets_ = complete_sets(context_.host->workers(), layout, context_.values.cluster.ranks,
+    sets_ = complete_sets(context_.host->workers(), layout(), context_.values.cluster.ranks,
                           now.branch, now.branch_since);
     shelved_ = context_.host->shelf().get();
   }
 
-  [[nodiscard]] bool failed_before(rung::kind from, iteration_id iteration) const {
-    return std::ranges::any_of(what_.quarantined, [&](const rung& bad) {
+  // Why a state is none to come back to, whatever its digest says; empty: nothing is held against
+  // it.
+  [[nodiscard]] std::string refusal(rung::kind from, iteration_id iteration) const {
+    const bool failed = std::ranges::any_of(what_.quarantined, [&](const rung& bad) {
       return bad.from == from && bad.iteration == iteration;
     });
+    if (failed) return "its state did not load";
+    if (!what_.not_beyond || iteration <= *what_.not_beyond) return {};
+    return "its state is past iteration " + std::to_string(what_.not_beyond->value()) +
+           ", where the ranks last agreed";
+  }
+
+  [[nodiscard]] const state_layout& layout() const { return context_.host->program().layout; }
+
+  // C35. The storage thread looks for the same before it writes a checkpoint.
+  [[nodiscard]] std::string not_finite(const storage::shared_memory& memory) const {
+    const auto all = part_of(layout(), 0, 1);
+    const auto bytes = memory.bytes().subspan(all.begin_bytes, all.end_bytes - all.begin_bytes);
+    const auto bad = storage::first_not_finite(layout(), all, bytes);
+    return bad ? *bad + " is not finite: it is no state to come back to" : std::string{};
   }
 
   // The newest good snapshot of iteration `least` or later.
@@ -71,13 +87,13 @@ class search {
   }
 
   bool assembled(const snapshot_set& set) {
-    if (failed_before(rung::kind::snapshot, set.iteration)) {
-      set_aside(set.iteration, "its state did not load");
+    if (const auto why = refusal(rung::kind::snapshot, set.iteration); !why.empty()) {
+      set_aside(set.iteration, why);
       return false;
     }
-    auto memory = assemble(context_.host->program().layout, set);
-    if (!memory) {
-      set_aside(set.iteration, memory.error().describe());
+    auto memory = assemble(layout(), set);
+    if (const auto why = memory ? not_finite(*memory) : memory.error().describe(); !why.empty()) {
+      set_aside(set.iteration, why);
       return false;
     }
     auto digest = storage::digest_of(memory->bytes());
@@ -86,8 +102,7 @@ class search {
   }
 
   bool still_good(const host::shelved_state& shelved) {
-    std::string why;
-    if (failed_before(rung::kind::snapshot, shelved.iteration)) why = "its state did not load";
+    auto why = refusal(rung::kind::snapshot, shelved.iteration);
     if (storage::digest_of(shelved.memory.bytes()) != shelved.digest) why = "its digest differs";
     if (!why.empty()) set_aside(shelved.iteration, why);
     return why.empty();
@@ -100,12 +115,12 @@ class search {
 
   std::optional<rung> checkpoint(const storage::catalog_checkpoint& candidate) {
     const auto iteration = candidate.manifest.iteration;
-    if (failed_before(rung::kind::checkpoint, iteration)) {
-      set_aside(candidate, "its state did not load");
+    if (const auto why = refusal(rung::kind::checkpoint, iteration); !why.empty()) {
+      set_aside(candidate, why);
       return std::nullopt;
     }
     auto verified = storage::verify_checkpoint(candidate.directory);
-    if (verified && verified->layout != context_.host->program().layout) {
+    if (verified && verified->layout != layout()) {
       verified = fail(error_code::invalid_argument,
                       "its tensors are not those of the scenario's model and optimizer");
     }

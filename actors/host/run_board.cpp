@@ -38,6 +38,7 @@ bool run_board::count(const storage::progress_record& record) {
   // A damaged ring must not move the run to an iteration that does not exist.
   if (latest_.total_iterations > 0 && record.iteration > latest_.total_iterations) return false;
   if (record.generation < oldest_generation_ && record.iteration > rolled_back_to_) return false;
+  if (record.kind == storage::record_kind::digest) return false;
   if (record.kind == storage::record_kind::evaluation) {
     if (record.iteration <= evaluated_) return false;
     evaluated_ = record.iteration;
@@ -66,6 +67,7 @@ void run_board::roll_back_to(iteration_id iteration, generation_id generation) {
   oldest_generation_ = generation.value();
   rolled_back_to_ = iteration.value();
   evaluated_ = std::min(evaluated_, iteration.value());
+  agreed_ = std::min(agreed_, iteration);
   if (iteration.value() >= counted_) return;
   committed_ -= std::min(committed_, counted_ - iteration.value());
   summary_.last_checkpoint_iteration =
@@ -108,6 +110,26 @@ void run_board::set_checkpoint(iteration_id iteration, double ms) {
   last_checkpoint_ms_ = ms;
   ++summary_.checkpoints_committed;
   summary_.last_checkpoint_iteration = iteration.value();
+}
+
+void run_board::set_agreed(iteration_id iteration) {
+  const std::lock_guard lock{mutex_};
+  agreed_ = std::max(agreed_, iteration);
+}
+
+iteration_id run_board::agreed() const {
+  const std::lock_guard lock{mutex_};
+  return agreed_;
+}
+
+void run_board::set_disputed(std::optional<iteration_id> not_beyond) {
+  const std::lock_guard lock{mutex_};
+  disputed_ = not_beyond;
+}
+
+std::optional<iteration_id> run_board::disputed() const {
+  const std::lock_guard lock{mutex_};
+  return disputed_;
 }
 
 void run_board::set_ranks_alive(std::uint32_t ranks) {

@@ -47,6 +47,13 @@ class run_board {
   void set_checkpoint(iteration_id iteration, double ms);
   [[nodiscard]] double last_checkpoint_ms() const;
   [[nodiscard]] std::uint64_t last_checkpoint_iteration() const;
+  // All ranks held one state at this iteration. A rollback takes it back.
+  void set_agreed(iteration_id iteration);
+  [[nodiscard]] iteration_id agreed() const;
+  // While a recovery looks for a state to go back to: nothing past this iteration is to be
+  // believed.
+  void set_disputed(std::optional<iteration_id> not_beyond);
+  [[nodiscard]] std::optional<iteration_id> disputed() const;
   void set_ranks_alive(std::uint32_t ranks);
   void set_finished(const protocol::finished& report);
 
@@ -78,6 +85,8 @@ class run_board {
   std::int64_t first_begun_ns_ = 0;
   std::int64_t last_committed_ns_ = 0;
   double last_checkpoint_ms_ = 0;
+  iteration_id agreed_;
+  std::optional<iteration_id> disputed_;
   std::optional<std::string> stop_reason_;
 };
 

@@ -25,6 +25,8 @@ std::vector<scalar> points_of(const storage::progress_record& record) {
       return iteration_points(record);
     case storage::record_kind::evaluation:
       return {{tags::test_loss, record.loss}, {tags::test_accuracy, record.accuracy}};
+    case storage::record_kind::digest:
+      break;  // for the supervisor
   }
   return {};
 }

@@ -1,4 +1,5 @@
 #include <actors/recovery/engine.hpp>
+#include <algorithm>
 
 // Every wait ends: what to do when a deadline passes.
 namespace ftrt::recovery {
@@ -15,7 +16,7 @@ void engine::handle(const deadline_passed& e) {
   if (e.token == s_.group_wait.token) return group_is_late();
   if (e.token == s_.verdict_wait.token) {
     because("its peers did not say the same");
-    return convict();
+    return std::ranges::any_of(s_.ranks, gave_up) ? answer_not_finite() : convict();
   }
   const std::uint64_t r = rank_of_token(e.token);
   if (r < s_.ranks.size() && s_.ranks[r].wait.token == e.token)

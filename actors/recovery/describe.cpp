@@ -56,7 +56,10 @@ std::string_view name_of(const input& in) {
       "source_found",
       "final_checkpoint_settled",
       "stop_requested",
-      "deadline_passed"};
+      "deadline_passed",
+      "states_agreed",
+      "state_diverged",
+      "worker_not_finite"};
   return names.at(in.index());
 }
 
@@ -128,6 +131,14 @@ std::string describe(const input& in) {
           },
           [](const stop_requested& e) { return cat(": ", e.reason); },
           [](const deadline_passed& e) { return cat(" ", e.token); },
+          [](const states_agreed& e) { return cat(" g", e.generation, " at ", e.iteration); },
+          [](const state_diverged& e) {
+            return cat(" g", e.generation, " at ", e.iteration, ": ", list(e.odd));
+          },
+          [](const worker_not_finite& e) {
+            return cat(" ", who(e.rank, e.incarnation), " g", e.found.generation, " at ",
+                       e.found.iteration, ": ", list(e.found.ranks));
+          },
       },
       in);
   return cat(name_of(in), rest);
@@ -142,9 +153,11 @@ std::string describe(const action& a) {
           [](const kill_worker& e) { return cat(" ", who(e.rank, e.incarnation), ": ", e.cause); },
           [](const revoke_generation& e) { return cat(" g", e.generation, ": ", list(e.ranks)); },
           [](const find_source& e) {
-            return cat(e.quarantined.empty() ? std::string()
-                                             : cat(" without ", name_of(e.quarantined.back())),
-                       e.memory ? "" : " on disk");
+            std::string out;
+            if (!e.quarantined.empty()) out += cat(" without ", name_of(e.quarantined.back()));
+            if (!e.memory) out += " on disk";
+            if (e.not_beyond) out += cat(" up to ", *e.not_beyond);
+            return out;
           },
           [](const join_generation& e) {
             std::string out = cat(" g", e.generation);

@@ -45,7 +45,7 @@ template <class... Parts>
 
 // One step: takes the state, handles one input, gives the transition. Lives for that one call.
 // Each handler is in the file of the matter that it belongs to (start, loss, gather, source, join,
-// program, finish, deadlines).
+// numbers, program, finish, deadlines).
 class engine {
  public:
   engine(state s, const policy& limits, time_point now)
@@ -116,6 +116,15 @@ class engine {
       const std::vector<std::string>& votes);
   void settle_disagreement(const std::optional<std::vector<rank_id>>& odd, const std::string& what);
 
+  // numbers.cpp
+  [[nodiscard]] bool compares_states() const;
+  void handle(const states_agreed& e);
+  void handle(const state_diverged& e);
+  void handle(const worker_not_finite& e);
+  void disbelieve(const std::vector<rank_id>& odd, const std::string& what);
+  void go_back_to_agreement();
+  void answer_not_finite();
+
   // program.cpp
   void handle(const worker_program_failed& e);
   void judge_program();
@@ -170,6 +179,9 @@ class engine {
 [[nodiscard]] inline bool is_member(const member& m) {
   return m.stands == standing::joining || m.stands == standing::joined ||
          m.stands == standing::training || m.stands == standing::finished;
+}
+[[nodiscard]] inline bool gave_up(const member& m) {
+  return m.gave_up;
 }
 [[nodiscard]] inline bool is_at_rest(const member& m) {
   return m.stands == standing::ready || m.stands == standing::parked;

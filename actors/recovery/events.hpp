@@ -35,6 +35,9 @@ struct take_over {
   std::vector<incarnation_id> incarnations;  // of each rank, newest; 0: never started
   iteration_id last_committed;               // the newest commit on record of that branch
   generation_id branch_since;  // the generation that opened `branch`: older state is void
+  iteration_id agreed{};       // the newest at which all ranks are known to have held one state
+  // The old supervisor was about to take all back: nothing past this iteration is to be believed.
+  std::optional<iteration_id> not_beyond{};
 };
 // A worker answers for the first time, or again after query.
 struct worker_said_hello {
@@ -113,6 +116,23 @@ struct final_checkpoint_settled {
   bool committed = false;
   std::string text;
 };
+// The digests of all ranks are equal at this iteration.
+struct states_agreed {
+  generation_id generation;
+  iteration_id iteration;
+};
+// They are not. `odd`: those that differ from the majority; empty: there is none.
+struct state_diverged {
+  generation_id generation;
+  iteration_id iteration;
+  std::vector<rank_id> odd;
+};
+// The decision word said that a loss or a gradient is not finite; all ranks say so.
+struct worker_not_finite {
+  rank_id rank;
+  incarnation_id incarnation;
+  protocol::not_finite found;
+};
 struct stop_requested {
   std::string reason;
 };
@@ -124,7 +144,8 @@ struct deadline_passed {
 using input = std::variant<begin, take_over, worker_said_hello, worker_start_failed, worker_lost,
                            worker_parked, worker_joined, worker_join_failed, worker_finished,
                            worker_program_failed, peers_reported_lost, progressed, source_found,
-                           final_checkpoint_settled, stop_requested, deadline_passed>;
+                           final_checkpoint_settled, stop_requested, deadline_passed, states_agreed,
+                           state_diverged, worker_not_finite>;
 
 // ---- actions: what to do about it --------------------------------------------------------------
 
@@ -150,11 +171,13 @@ struct revoke_generation {
 // Look for the newest state of the lineage that verifies: complete snapshots in shared memory, then
 // checkpoints (of one iteration, the snapshot: it is faster); source_found follows. `quarantined`:
 // these failed to load, so they are set aside first. `memory`: false where the workers' memory is
-// not to be believed.
+// not to be believed. `not_beyond`: whatever is of a later iteration is set aside too, since the
+// ranks are not known to have agreed any more.
 struct find_source {
   generation_id generation;  // the newest when it was asked: the answer holds until the next
   std::vector<rung> quarantined;
   bool memory = true;
+  std::optional<iteration_id> not_beyond;
 };
 // To every trainer its own message.
 struct join_generation {

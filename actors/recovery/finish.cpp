@@ -46,7 +46,10 @@ void engine::compare_finished() {
     votes.push_back(cat(f.iteration, " ", f.stopped, " ", f.weights_digest));
   }
   const auto odd = minority(votes);
-  if (!odd || !odd->empty()) return settle_disagreement(odd, "weights differ at the finish");
+  if (!odd || !odd->empty())
+    return disbelieve(odd.value_or(std::vector<rank_id>{}),
+                      cat("state diverged before the finish at iteration ",
+                          s_.ranks.front().finish->said.iteration));
   const protocol::finished& last = s_.ranks.front().finish->said;
   const bool complete = last.stopped || limits_.total_iterations == 0 ||
                         last.iteration.value() == limits_.total_iterations;

@@ -29,6 +29,7 @@ void engine::revoke_members() {
   for (const rank_id rank : revoke.ranks) {
     member& m = at(rank);
     m.stands = standing::revoking;
+    m.gave_up = false;
     m.digest.clear();
     m.finish.reset();
     arm_rank(rank, limits_.park_timeout);

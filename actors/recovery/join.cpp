@@ -43,7 +43,8 @@ protocol::join engine::join_of(rank_id rank) const {
                       .role = m.role,
                       .iteration = s_.from,
                       .source = {},
-                      .checkpoint_directory = s_.loaded ? s_.loaded->directory : std::string{}};
+                      .checkpoint_directory = s_.loaded ? s_.loaded->directory : std::string{},
+                      .digest_every = limits_.digest_every};
   if (m.role != protocol::state_role::receive) return join;
   join.source = s_.giver;
   FTRT_ASSERT(join.source != rank);
@@ -105,9 +106,15 @@ std::optional<std::vector<rank_id>> engine::minority(const std::vector<std::stri
 // The odd ones die; where nobody can say who they are, nobody's state counts.
 void engine::settle_disagreement(const std::optional<std::vector<rank_id>>& odd,
                                  const std::string& what) {
+  // Ranks that trained with the others gave them gradients of a wrong state; a copy that went wrong
+  // on its way harmed nobody. Without anybody that trained, the checkpoint itself was read
+  // differently, and what was agreed before says nothing of it.
+  const auto trained = [&](rank_id rank) { return at(rank).has_state && keeps_state(at(rank)); };
+  if (odd && std::ranges::any_of(*odd, trained)) return disbelieve(*odd, what);
+  if (!odd && std::ranges::any_of(s_.ranks, keeps_state)) return disbelieve({}, what);
   tell(event::kind::warning, std::nullopt, what);
   because(what);
-  if (!odd) s_.distrust = true;
+  if (!odd) s_.distrust = s_.distrust_memory = true;
   if (odd)
     for (const rank_id rank : *odd) doom(rank, cat(what, ": it disagrees with the majority"));
   generation_failed(what);
@@ -135,6 +142,7 @@ void engine::train() {
   s_.group_wait = {};
   s_.trained_at = now_;
   s_.quarantined.clear();
+  s_.agreed = s_.from;
   s_.dead_decided.clear();
   s_.dead_committed = {};
   for (member& m : s_.ranks) m.stands = standing::training;
@@ -157,6 +165,7 @@ void engine::note_progress(iteration_id committed) {
   if (committed > s_.frontier) {
     s_.frontier = committed;
     s_.barren = 0;
+    s_.not_finite = 0;
     for (member& m : s_.ranks) m.attempts = m.join_failures = 0;
   }
   if (committed > s_.from) record_recoveries();

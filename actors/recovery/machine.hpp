@@ -3,6 +3,7 @@
 #include <actors/recovery/events.hpp>
 #include <chrono>
 #include <cstdint>
+#include <ftrt/scenario.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +33,10 @@ struct policy {
   std::chrono::nanoseconds park_timeout{};
   std::chrono::nanoseconds join_timeout{};
   std::chrono::nanoseconds stop_timeout{};
+  std::uint64_t digest_every =
+      0;  // what ranks are told; 0: they compare their states at joins only
+  non_finite_policy on_non_finite = non_finite_policy::skip;
+  std::uint64_t max_non_finite_rollbacks = 3;  // more in a row without a new commit end the run
   // How long the catalog may take to answer before it is asked again (three times in all).
   std::chrono::nanoseconds checkpoint_timeout = std::chrono::seconds(60);
   // How long a rank whose program failed waits for its peers to report the same.
@@ -96,6 +101,7 @@ struct member {
   std::string digest;                                         // joined
   std::optional<finish_report> finish;
   std::optional<std::string> program_error;
+  bool gave_up = false;  // has left an iteration whose numbers are not finite
 
   std::string kill_cause;           // why it is doomed
   std::uint32_t kills = 0;          // how often it was killed without dying
@@ -132,13 +138,16 @@ struct state {
   iteration_id from;           // where `generation` begins
   iteration_id highest;        // newest commit known in this branch
   iteration_id frontier;       // newest commit ever known; only beyond it is there progress
+  iteration_id agreed;         // newest at which all ranks are known to have held one state
   iteration_id abandoned;      // commits that the newest rollback gave up
   std::vector<member> ranks;
 
   // Of those who died since training last began:
   iteration_id dead_committed;             // the newest that one of them had committed
   std::vector<iteration_id> dead_decided;  // iterations whose decision one of them had seen
-  bool distrust = false;                   // digests disagree without a majority: no state counts
+  bool distrust = false;                   // what the ranks hold does not count
+  bool distrust_memory = false;            // nor do the snapshots in their memory
+  std::optional<iteration_id> not_beyond;  // nor does anything past it, wherever it lies
   std::optional<rung> loaded;              // by `generation`
   rank_id giver;                           // the survivor that others receive from
   std::vector<rung> quarantined;           // failed to load since training last began
@@ -151,6 +160,7 @@ struct state {
 
   std::vector<loss> unrecovered;
   std::uint64_t barren = 0;          // generations that failed in a row without a new commit
+  std::uint64_t not_finite = 0;      // rollbacks for that reason without a new commit
   std::uint64_t restarts_total = 0;  // replacements, ever
   std::vector<time_point> restarts;  // those within the window
   std::string last_cause;

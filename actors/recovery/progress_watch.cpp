@@ -39,12 +39,13 @@ bool in_collective(const sighting& s) {
 }
 
 // The machine waits for deaths, parks or hellos outside these, each with its own deadline; and a
-// rank whose program failed has stopped by itself, which its peers get time to confirm.
+// rank whose program failed or whose numbers are none has stopped by itself, which its peers get
+// time to confirm.
 bool is_watched(const state& group, std::span<const sighting> seen) {
   if (group.at != phase::joining && group.at != phase::training) return false;
   for (std::size_t r = 0; r < seen.size(); ++r) {
     const member& m = group.ranks[r];
-    if (!is_member(m) || m.program_error || !seen[r].alive) return false;
+    if (!is_member(m) || m.program_error || m.gave_up || !seen[r].alive) return false;
   }
   return true;
 }

@@ -110,13 +110,17 @@ void engine::ask_for_source() {
 
 // Snapshots are the workers' own word: where that is distrusted, only what is on disk counts.
 void engine::look_for_source() {
-  act(find_source{s_.generation, s_.quarantined, !s_.distrust});
+  act(find_source{s_.generation, s_.quarantined, !s_.distrust_memory, s_.not_beyond});
 }
 
 void engine::handle(const source_found& e) {
   // An answer to an older question may be of history that is void by now.
   if (!of_this_generation(e.generation)) return;
   if (s_.at != phase::choosing) return because("no state is asked for");
+  if (e.newest && s_.not_beyond && e.newest->iteration > *s_.not_beyond)
+    return because("that state is past the last agreement: an answer to an older question");
+  s_.not_beyond.reset();
+  s_.distrust_memory = false;
   s_.distrust = false;
   s_.loaded = e.newest;
   for_each_rank([&](rank_id, member& m) {
@@ -135,6 +139,7 @@ void engine::open_branch_at(iteration_id target) {
   s_.abandoned = {};
   if (s_.highest > target) s_.abandoned = iteration_id{s_.highest.value() - target.value()};
   s_.highest = target;
+  s_.agreed = std::min(s_.agreed, target);
   s_.frontier = std::max(s_.frontier, target);
   s_.resumed = false;
   std::optional<iteration_id> rollback_to;

@@ -27,6 +27,9 @@ void engine::handle(const take_over& e) {
   s_.branch = std::max(e.branch, branch_id{1});
   s_.highest = s_.frontier = e.last_committed;
   s_.branch_since = e.branch_since;
+  s_.agreed = e.agreed;
+  s_.not_beyond = e.not_beyond;
+  s_.distrust = e.not_beyond.has_value();
   s_.last_cause = "taken over by a new supervisor";
   for_each_rank([&](rank_id rank, member& m) {
     if (rank.value() < e.incarnations.size()) m.incarnation = e.incarnations[rank.value()];
@@ -119,7 +122,7 @@ void engine::settle_take_over() {
 // As it is only if all ranks train in one generation, and no newer one was ever recorded.
 bool engine::adoptable() const {
   const generation_id g = s_.ranks.front().said_generation;
-  if (g < s_.generation || g.value() == 0) return false;
+  if (g < s_.generation || g.value() == 0 || s_.distrust) return false;
   return std::ranges::all_of(s_.ranks, [g](const member& m) {
     return m.stands == standing::answered && m.said_generation == g && m.has_state &&
            (m.said_phase == protocol::worker_phase::training ||

@@ -15,6 +15,8 @@ struct event {
     worker_lost,
     generation_began,
     rollback,
+    state_diverged,
+    not_finite,
     recovered,
     checkpoint_committed,
     checkpoint_failed,

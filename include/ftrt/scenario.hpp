@@ -16,14 +16,18 @@ enum class amp_mode : std::uint8_t { off, bf16, fp16 };
 enum class optimizer_kind : std::uint8_t { sgd, adamw };
 enum class schedule_kind : std::uint8_t { constant, cosine, step };
 enum class last_window : std::uint8_t { keep, drop };
-enum class chaos_kind : std::uint8_t { kill, stop, kill_actor };
+// What ranks do with an iteration whose loss or gradients are not finite.
+enum class non_finite_policy : std::uint8_t { skip, rollback, stop };
+enum class chaos_kind : std::uint8_t { kill, stop, kill_actor, nan, flip_bit };
+enum class chaos_target : std::uint8_t { gradient, parameter };
 
 // One fault to cause. Exactly one of at_iteration, every_iterations, every, mtbf says when.
 struct chaos_entry {
   chaos_kind kind = chaos_kind::kill;
-  std::vector<std::uint32_t> ranks;  // kill, stop: these ranks at once
-  bool all_ranks = false;            // kill, stop: every rank at once
+  std::vector<std::uint32_t> ranks;  // all kinds but kill_actor: these ranks at once
+  bool all_ranks = false;            // all kinds but kill_actor: every rank at once
   std::string actor;                 // kill_actor: "trainer:1", "checkpoint", "metrics", ...
+  chaos_target target = chaos_target::gradient;  // nan, flip_bit: where the number goes wrong
   std::optional<std::uint64_t> at_iteration;
   std::optional<std::uint64_t> every_iterations;
   std::optional<std::chrono::nanoseconds> every;
@@ -94,6 +98,8 @@ struct scenario {
     std::uint64_t scale_growth_interval = 2000;
     std::uint64_t evaluate_every_epochs = 1;  // 0: only at the end
     std::uint64_t bucket_bytes = 4u << 20;
+    non_finite_policy on_non_finite = non_finite_policy::skip;
+    std::uint64_t max_non_finite_rollbacks = 3;  // in a row without a new commit
   } train;
 
   struct {
@@ -124,7 +130,8 @@ struct scenario {
     std::chrono::nanoseconds hang_timeout_evaluate = std::chrono::minutes{1};
     std::chrono::nanoseconds hang_timeout_save = std::chrono::minutes{1};
     bool core_dumps = false;
-    std::uint32_t spares = 1;  // warm workers that wait for a rank to be lost
+    std::uint32_t spares = 1;                   // warm workers that wait for a rank to be lost
+    std::uint64_t digest_every_iterations = 0;  // 0: so rarely that it costs under 1 % of a step
   } supervision;
 
   struct {

@@ -31,8 +31,12 @@ decision decide(std::span<const control_word> words) {
   decision d;
   const auto& first = words.front();
   d.grad_norm = first.grad_norm;
-  for (const auto& word : words) {
+  for (std::size_t r = 0; r < words.size(); ++r) {
+    const auto& word = words[r];
     d.skip = d.skip || word.found_inf != 0;
+    if ((word.flags & flag_not_finite) != 0 || !std::isfinite(word.loss_sum)) {
+      d.not_finite.emplace_back(static_cast<std::uint32_t>(r));
+    }
     d.stop = d.stop || (word.flags & flag_stop) != 0;
     d.snapshot = d.snapshot || (word.flags & flag_snapshot) != 0;
     d.loss += word.loss_sum;
@@ -43,7 +47,15 @@ decision decide(std::span<const control_word> words) {
                                               std::bit_cast<std::uint64_t>(first.grad_norm));
   }
   if (d.samples > 0) d.loss /= static_cast<double>(d.samples);
+  d.bad_loss = !std::isfinite(d.loss);
+  d.skip = d.skip || d.bad_loss;
   return d;
+}
+
+bool leaves_iteration(const decision& decided, non_finite_policy policy, amp_mode amp,
+                      double loss_scale) {
+  if (policy == non_finite_policy::skip || !decided.skip) return false;
+  return decided.bad_loss || amp != amp_mode::fp16 || loss_scale <= 1;
 }
 
 scaler_state update_scaler(scaler_state now, bool found_inf, std::uint64_t growth_interval) {

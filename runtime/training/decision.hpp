@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ftrt/scenario.hpp>
 #include <ftrt/types.hpp>
 #include <span>
 #include <string>
@@ -20,19 +21,28 @@ struct control_word {
 };
 inline constexpr std::uint32_t flag_stop = 1;
 inline constexpr std::uint32_t flag_snapshot = 2;
+inline constexpr std::uint32_t flag_not_finite = 4;  // this rank's own gradients, before reduction
 
 // What all ranks do with an iteration: a pure function of their words in rank order, so that every
 // rank that can read the words decides the same, also after the communicator was aborted.
 struct decision {
   bool divergent = false;  // gradients differ between ranks: somebody computes wrongly
-  bool skip = false;       // not finite: no optimizer step
+  bool skip = false;       // gradients or loss not finite: no optimizer step
+  bool bad_loss = false;   // the loss itself is NaN or infinite
   bool stop = false;
   bool snapshot = false;
   double grad_norm = 0;
   double loss = 0;  // mean over the window
   std::uint64_t samples = 0;
+  std::vector<rank_id> not_finite;  // whose own share was not, as far as they looked
 };
 [[nodiscard]] decision decide(std::span<const control_word> words);
+
+// Whether the ranks leave the iteration to control instead of applying it. An overflow that the
+// loss scaler of fp16 can still answer (finite loss, a scale above 1) is no reason: it is skipped
+// under every policy.
+[[nodiscard]] bool leaves_iteration(const decision& decided, non_finite_policy policy, amp_mode amp,
+                                    double loss_scale);
 
 // The loss scaler's state: torch.amp.GradScaler, growth 2, backoff 0.5.
 struct scaler_state {

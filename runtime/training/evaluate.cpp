@@ -175,6 +175,7 @@ training_outcome trainer::impl::train() {
       if (!status) return training_interrupted{std::move(status.error())};
       const bool done = committed().value() >= program.total_iterations;
       if (done || stop_decided) {
+        if (digest_every > 0) digest_state();
         if (status = write_final_snapshot(); !status) {
           return training_interrupted{std::move(status.error())};
         }
@@ -184,6 +185,7 @@ training_outcome trainer::impl::train() {
       // A skipped snapshot only makes the next rollback longer; waiting would stall every step.
       if (std::exchange(snapshot_wanted, false)) static_cast<void>(write_snapshot(false));
       if (status = iterate(committed().next()); !status) {
+        if (not_finite) return *std::exchange(not_finite, std::nullopt);
         return training_interrupted{std::move(status.error())};
       }
     }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <ftrt/error.hpp>
 #include <runtime/training/flat_math.hpp>
@@ -22,6 +23,15 @@ gradient_measure unscale_and_measure(std::span<float> gradients, float inverse_s
   for (const double sum : sums) total += sum;
   // Squares of finite floats cannot overflow a double, so the total tells of any that was not.
   return {!std::isfinite(total), std::sqrt(total)};
+}
+
+bool all_finite(std::span<const float> values) {
+  constexpr std::uint32_t exponent = 0x7f800000U;
+  std::uint32_t found = 0;
+  for (const float value : values) {
+    found |= (std::bit_cast<std::uint32_t>(value) & exponent) == exponent ? 1U : 0U;
+  }
+  return found == 0;
 }
 
 float clip_factor(double norm, double limit) {

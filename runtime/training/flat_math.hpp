@@ -17,6 +17,9 @@ struct gradient_measure {
 // Multiplies the gradients by inverse_scale in place and measures the result, in one pass.
 [[nodiscard]] gradient_measure unscale_and_measure(std::span<float> gradients, float inverse_scale);
 
+// No infinity or NaN in there.
+[[nodiscard]] bool all_finite(std::span<const float> values);
+
 // What torch.nn.utils.clip_grad_norm_ multiplies with: min(1, limit / (norm + 1e-6)); 1 for limit
 // 0.
 [[nodiscard]] float clip_factor(double norm, double limit);

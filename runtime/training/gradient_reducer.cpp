@@ -70,6 +70,7 @@ void gradient_reducer::parameter_ready(std::size_t parameter) noexcept {
 }
 
 void gradient_reducer::begin_next() {
+  if (inspector_) inspector_(plan_.regions[next_]);
   status_ = comm_->begin_all_reduce(plan_.regions[next_], reduce_op::sum);
   ++next_;
 }

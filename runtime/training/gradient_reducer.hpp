@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <ftrt/error.hpp>
+#include <functional>
 #include <memory>
 #include <runtime/communicator/communicator.hpp>
 #include <runtime/training/bucket_plan.hpp>
 #include <runtime/training/tensor_binding.hpp>
+#include <utility>
 #include <vector>
 
 namespace ftrt::training {
@@ -31,6 +33,10 @@ class gradient_reducer {
   [[nodiscard]] result<void> flush();
   // Forgets an iteration that was given up; the hooks do nothing until the next arm().
   void disarm();
+  // Called with each region before its reduction begins, from inside backward(): must not throw.
+  void set_inspector(std::function<void(const bucket_region&)> inspector) {
+    inspector_ = std::move(inspector);
+  }
 
  private:
   struct hooks;
@@ -43,6 +49,7 @@ class gradient_reducer {
   communicator* comm_ = nullptr;
   result<void> status_;
   std::unique_ptr<hooks> hooks_;
+  std::function<void(const bucket_region&)> inspector_;
 };
 
 }  // namespace ftrt::training

@@ -4,11 +4,13 @@
 #include <runtime/training/schedule.hpp>
 #include <runtime/training/trainer_impl.hpp>
 #include <span>
+#include <storage/digest.hpp>
 
 namespace ftrt {
 
 using training::control_word;
 using training::decision;
+using training::injury_moment;
 using training::real;
 using training::whole;
 
@@ -20,6 +22,8 @@ result<void> trainer::impl::iterate(iteration_id k) {
   std::ranges::copy(state.buffers(), buffers_aside.begin());
   iteration_open = true;
   std::memset(memory.bucket.data(), 0, program.map.bucket_bytes);
+  own_not_finite = false;
+  hurt(injury_moment::before_backward, k);
 
   const double loss_sum = compute(window);
   times.compute_ns = monotonic_ns() - times.begin_ns;
@@ -46,8 +50,44 @@ result<void> trainer::impl::iterate(iteration_id k) {
     return fail(error_code::corrupt, "reduced gradients of iteration " + std::to_string(k.value()) +
                                          " differ between ranks; the iteration is redone");
   }
+  if (gives_up(decided)) {
+    give_up_iteration();
+    not_finite = {k, decided.not_finite};
+    if (digest_every > 0) digest_state();  // what is to be gone back to is known better so
+    return fail(error_code::aborted, "the loss or a gradient is not finite");
+  }
+  hurt(injury_moment::before_apply, k);
   apply(window, decided);
+  hurt(injury_moment::after_commit, k);
+  if (digest_every > 0 && k.value() % digest_every == 0) digest_state();
   return {};
+}
+
+// An iteration that all leave as it was: nobody applies it, now or when the ranks meet again.
+bool trainer::impl::gives_up(const decision& decided) const {
+  const auto& train = program.values.train;
+  return decided.divergent || training::leaves_iteration(decided, train.on_non_finite, train.amp,
+                                                         state.at(real::loss_scale));
+}
+
+// Looks for what is not finite in this rank's own share of a region.
+void trainer::impl::inspect(const bucket_region& region) {
+  const auto floats = gradients().subspan(region.offset_bytes / sizeof(float), region.count);
+  own_not_finite = own_not_finite || !training::all_finite(floats);
+}
+
+void trainer::impl::hurt(injury_moment moment, iteration_id k) {
+  for (const auto& what : injuries.take(k, moment)) {
+    const bool parameter = what.target == protocol::injury_target::parameter;
+    training::carry_out(what, program.map.layout, parameter ? state.parameters() : gradients());
+  }
+}
+
+// What control compares with the other ranks' (no message: it reads the ring).
+void trainer::impl::digest_state() {
+  const auto begun = monotonic_ns();
+  const auto digest = storage::state_digest_words(program.map.layout, state.bytes());
+  progress.append(storage::digest_record(generation, committed(), digest, monotonic_ns() - begun));
 }
 
 // Forward and backward of this rank's micro-batches, the reduction begun within the last one.
@@ -109,6 +149,7 @@ control_word trainer::impl::make_word(const data::data_window& window, double lo
   if (due(checkpoint.every_iterations) || due(checkpoint.snapshot_every_iterations)) {
     word.flags |= training::flag_snapshot;
   }
+  if (own_not_finite) word.flags |= training::flag_not_finite;
   if (stop_requested.load(std::memory_order_relaxed)) word.flags |= training::flag_stop;
   return word;
 }
@@ -119,7 +160,7 @@ void trainer::impl::apply(const data::data_window& window, const decision& decid
   const auto& values = program.values;
   progress.set_phase(storage::train_phase::applying);
   progress.begin_apply();
-  apply_buffers(window);
+  apply_buffers(window, decided.skip);
   const auto step = static_cast<std::uint64_t>(state.at(whole::optimizer_step));
   const double lr = training::learning_rate(values, step, program.total_iterations);
   const double scale = state.at(real::loss_scale);
@@ -145,25 +186,33 @@ void trainer::impl::apply(const data::data_window& window, const decision& decid
   append_record(window, decided, lr, scale, !decided.skip);
 }
 
-void trainer::impl::apply_buffers(const data::data_window& window) {
+// A skipped step leaves no NaN in a running mean, where it would stay for ever: every rank reads
+// the same sum, so all keep what they had.
+void trainer::impl::apply_buffers(const data::data_window& window, bool skipped) {
   const auto count = static_cast<float>(program.schedule->micro_batches(window));
-  const auto aside_begin = program.map.buffers_begin;
+  const auto keep = [this](std::byte* to, const auto& buffer) {
+    std::memcpy(to, buffers_aside.data() + (buffer.arena_bytes - program.map.buffers_begin),
+                buffer.size_bytes);
+  };
   for (const auto& buffer : program.map.buffers) {
     auto* to = state.base() + buffer.arena_bytes;
     const auto* from = memory.bucket.data() + buffer.bucket_bytes;
     switch (buffer.kind) {
       case training::buffer_kind::mean: {
-        const auto* sums = reinterpret_cast<const float*>(from);
-        std::transform(sums, sums + buffer.count, reinterpret_cast<float*>(to),
-                       [count](float v) { return v / count; });
+        const std::span sums{reinterpret_cast<const float*>(from), buffer.count};
+        if (skipped && !training::all_finite(sums)) {
+          keep(to, buffer);
+          break;
+        }
+        std::ranges::transform(sums, reinterpret_cast<float*>(to),
+                               [count](float v) { return v / count; });
         break;
       }
       case training::buffer_kind::max:
         std::memcpy(to, from, buffer.size_bytes);
         break;
       case training::buffer_kind::constant:
-        std::memcpy(to, buffers_aside.data() + (buffer.arena_bytes - aside_begin),
-                    buffer.size_bytes);
+        keep(to, buffer);
         break;
     }
   }

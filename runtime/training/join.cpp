@@ -42,7 +42,7 @@ protocol::parked trainer::impl::park() {
     return parked;
   }
   const auto words = words_of<control_word>(*prepared, training::decision_key(prepared->iteration));
-  if (!words.empty() && training::decide(words).divergent) {
+  if (!words.empty() && gives_up(training::decide(words))) {
     give_up_iteration();
     return parked;
   }
@@ -63,6 +63,7 @@ result<protocol::joined> trainer::impl::join(const protocol::join& request,
   progress.set_phase(storage::train_phase::joining);
   generation = request.generation;
   branch = request.branch;
+  digest_every = request.digest_every;
   const bool kept = request.role == state_role::keep || request.role == state_role::apply_prepared;
   if (auto ok = take_role(request, source_state); !ok) return tl::unexpected(std::move(ok.error()));
 
@@ -132,7 +133,10 @@ result<void> trainer::impl::apply_prepared(const protocol::join& request) {
                                          " was not decided: a rank's word is missing");
   }
   const auto decided = training::decide(words);
-  if (decided.divergent) return fail(error_code::corrupt, "ranks prepared different gradients");
+  if (gives_up(decided)) {
+    return fail(error_code::corrupt, "iteration " + std::to_string(request.iteration.value()) +
+                                         " was given up: its gradients differ or are not finite");
+  }
   evaluation.reset();
   apply(program.schedule->window_of(request.iteration), decided);
   return {};

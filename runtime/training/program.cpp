@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <runtime/models/models.hpp>
 #include <runtime/training/autocast.hpp>
 #include <runtime/training/flat_math.hpp>
 #include <runtime/training/program_impl.hpp>
 #include <stdexcept>
+#include <storage/digest.hpp>
 #include <utility>
 
 namespace ftrt {
@@ -98,6 +100,34 @@ class generator_guard {
   at::Tensor state_;
 };
 
+// The shortest of a few runs: what is measured is the work, not what else the machine did.
+template <class Work>
+std::int64_t shortest_ns(Work&& work) {
+  constexpr std::int64_t patience_ns = 20'000'000;
+  constexpr int most = 5;
+  const auto begun = monotonic_ns();
+  auto shortest = std::numeric_limits<std::int64_t>::max();
+  for (int i = 0; i < most; ++i) {
+    const auto before = monotonic_ns();
+    work();
+    const auto after = monotonic_ns();
+    shortest = std::min(shortest, after - before);
+    if (after - begun > patience_ns) break;
+  }
+  return std::max<std::int64_t>(shortest, 1);
+}
+
+// A micro-batch is the least that a rank does in an iteration, so that counting one of them errs on
+// the side of fewer digests.
+template <class Step>
+std::uint64_t measure_digest_every(Step&& step, const training::state_view& state) {
+  constexpr std::uint64_t share = 100;  // at most one part in so many of the time
+  const auto step_ns = static_cast<std::uint64_t>(shortest_ns(step));
+  const auto digest_ns = static_cast<std::uint64_t>(shortest_ns(
+      [&] { static_cast<void>(storage::state_digest_words(state.map().layout, state.bytes())); }));
+  return std::max<std::uint64_t>((digest_ns * share + step_ns - 1) / step_ns, 1);
+}
+
 // One sample through the model, so that what does not fit is said before any rank starts. Not for a
 // CUDA zygote, which must not run a forward pass before it forks.
 void probe_model(training_program::impl& p) {
@@ -123,9 +153,10 @@ void touch(const storage::shared_memory& memory) {
   }
 }
 
-// One forward, backward and optimizer step on `arena` and `bucket`; the model is bound to its
-// initial weights afterwards.
-void make_warm_up_step(training_program::impl& p, std::byte* arena, std::byte* bucket) {
+// Calls `use(step, state)` with the model on `arena` and `bucket`, where step() is one forward,
+// backward and optimizer step; the model is bound to its initial weights afterwards.
+template <class Use>
+void use_warm_up_step(training_program::impl& p, std::byte* arena, std::byte* bucket, Use&& use) {
   use_one_thread();
   const generator_guard generator;
   std::memcpy(arena, p.initial.data(), p.initial.size());
@@ -140,11 +171,15 @@ void make_warm_up_step(training_program::impl& p, std::byte* arena, std::byte* b
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::uint32_t>(i);
   training::seed_generator(p.values.run.seed, 0, 0, training::random_purpose::warm_up);
   const auto samples = training::load_batch(*p.data.train, p.format, ids);
-  training::forward_backward(*p.net, samples, p.values.train.amp, 1.0 / static_cast<double>(count));
   const training::state_view state{p.map, arena};
-  training::sgd_step(state.parameters(),
-                     {reinterpret_cast<const float*>(bucket), state.parameters().size()},
-                     state.optimizer(0), 1.0F, {0.1F, 0.9F, 0.0F, false});
+  const auto step = [&] {
+    training::forward_backward(*p.net, samples, p.values.train.amp,
+                               1.0 / static_cast<double>(count));
+    training::sgd_step(state.parameters(),
+                       {reinterpret_cast<const float*>(bucket), state.parameters().size()},
+                       state.optimizer(0), 1.0F, {0.1F, 0.9F, 0.0F, false});
+  };
+  use(step, state);
 }
 
 }  // namespace
@@ -223,17 +258,27 @@ std::uint64_t training_program::total_iterations() const {
   return impl_->total_iterations;
 }
 
+std::uint64_t training_program::digest_every() const {
+  const auto wanted = impl_->values.supervision.digest_every_iterations;
+  return wanted > 0 ? wanted : impl_->digest_every;
+}
+
 void training_program::warm_up() {
   const aligned_memory arena{impl_->map.layout.arena_bytes};
   const aligned_memory bucket{impl_->map.bucket_bytes};
-  make_warm_up_step(*impl_, arena.data(), bucket.data());
+  use_warm_up_step(*impl_, arena.data(), bucket.data(), [this](const auto& step, auto state) {
+    step();
+    if (impl_->values.supervision.digest_every_iterations > 0) return;
+    impl_->digest_every = measure_digest_every(step, state);
+  });
 }
 
 void training_program::warm_up(const worker_memory& memory) {
   for (const auto* each : {&memory.progress, &memory.snapshots, &memory.bucket, &memory.state}) {
     touch(*each);
   }
-  make_warm_up_step(*impl_, memory.state.data(), memory.bucket.data());
+  use_warm_up_step(*impl_, memory.state.data(), memory.bucket.data(),
+                   [](const auto& step, const auto&) { step(); });
 }
 
 }  // namespace ftrt

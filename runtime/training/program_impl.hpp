@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -32,6 +33,8 @@ class aligned_memory {
 // threads that nobody thought of; results and fork() depend on it, so it is not left to chance.
 void use_one_thread();
 
+[[nodiscard]] std::int64_t monotonic_ns();
+
 struct training_program::impl {
   scenario values;
   data::data_splits data;
@@ -41,7 +44,8 @@ struct training_program::impl {
   std::unique_ptr<model> net;
   training::model_tensors tensors;
   training::state_map map;
-  aligned_memory initial;  // the arena of an untrained model; never written again
+  std::uint64_t digest_every = 0;  // as measured by the warm-up; 0: not measured
+  aligned_memory initial;          // the arena of an untrained model; never written again
 
   // Model and tensors onto an arena (and gradients onto bucket memory, or none).
   void bind(std::byte* arena, std::byte* bucket);

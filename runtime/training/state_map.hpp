@@ -94,6 +94,7 @@ class state_view {
   state_view() = default;
   state_view(const state_map& map, std::byte* base) : map_(&map), base_(base) {}
 
+  [[nodiscard]] const state_map& map() const { return *map_; }
   [[nodiscard]] std::byte* base() const { return base_; }
   [[nodiscard]] std::span<std::byte> bytes() const { return {base_, map_->layout.arena_bytes}; }
   [[nodiscard]] std::span<float> parameters() const { return floats(0); }

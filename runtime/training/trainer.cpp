@@ -27,6 +27,10 @@ trainer::impl::impl(training_program& owner, worker_memory memories, rank_id fir
   program.bind(memory.state.data(), memory.bucket.data());
   reducer = std::make_unique<training::gradient_reducer>(
       program.tensors, training::plan_buckets(program.map, program.values.train.bucket_bytes));
+  // Whose share it was can only be seen before the reduction, and costs a pass over the gradients.
+  if (program.values.train.on_non_finite != non_finite_policy::skip) {
+    reducer->set_inspector([this](const bucket_region& region) { inspect(region); });
+  }
   progress.set_phase(storage::train_phase::starting);
 }
 
@@ -54,6 +58,9 @@ protocol::parked trainer::park() {
 }
 void trainer::request_stop() {
   impl_->stop_requested.store(true, std::memory_order_relaxed);
+}
+void trainer::injure(const protocol::injure& what) {
+  impl_->injuries.add(what);
 }
 iteration_id trainer::committed() const {
   return impl_->committed();

@@ -12,6 +12,7 @@
 #include <storage/shared_memory.hpp>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace ftrt {
 
@@ -42,6 +43,10 @@ class training_program {
   // which it touches. What it leaves there is no state. Any one thread; throws what the model does.
   void warm_up(const worker_memory& memory);
 
+  // How often a rank may digest its state so that it costs under 1 % of its steps, as the warm-up
+  // measured; what the scenario says where it says something. 0: nothing was measured.
+  [[nodiscard]] std::uint64_t digest_every() const;
+
   struct impl;
   [[nodiscard]] impl& get() { return *impl_; }
 
@@ -69,7 +74,12 @@ struct training_failed {  // the user's model or data threw
   iteration_id iteration;
   std::string text;
 };
-using training_outcome = std::variant<training_interrupted, training_finished, training_failed>;
+struct training_not_finite {  // loss or gradients, and train.on_non_finite leaves it to control
+  iteration_id iteration;
+  std::vector<rank_id> ranks;  // whose own share it was
+};
+using training_outcome =
+    std::variant<training_interrupted, training_finished, training_failed, training_not_finite>;
 
 struct trainer_callbacks {
   // A slot was written; called on the training thread, must not block (hand it to the control
@@ -78,7 +88,8 @@ struct trainer_callbacks {
 };
 
 // The step loop of one rank (DESIGN.md, "One iteration"). Construct, use and destroy on the
-// training thread, with a single-threaded ATen; request_stop() alone may come from any thread.
+// training thread, with a single-threaded ATen; request_stop() and injure() alone may come from any
+// thread.
 //
 //   trainer t{program, memory, rank, incarnation, callbacks};
 //   t.join(request, std::move(comm), state_of_source);   // again for each generation
@@ -114,6 +125,9 @@ class trainer {
 
   // Sets the stop bit of the next decision word, or gives an evaluation up. Any thread; idempotent.
   void request_stop();
+
+  // One number goes wrong at that iteration (protocol::injure). Any thread.
+  void injure(const protocol::injure& what);
 
   [[nodiscard]] iteration_id committed() const;
   [[nodiscard]] bool has_state() const;

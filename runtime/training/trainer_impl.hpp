@@ -6,6 +6,7 @@
 #include <optional>
 #include <runtime/training/decision.hpp>
 #include <runtime/training/gradient_reducer.hpp>
+#include <runtime/training/injury.hpp>
 #include <runtime/training/program_impl.hpp>
 #include <runtime/training/trainer.hpp>
 #include <storage/progress.hpp>
@@ -28,8 +29,12 @@ struct trainer::impl {
   void begin_buffers(const data::data_window& window, result<void>& status);
   training::control_word make_word(const data::data_window& window, double loss_sum);
   void apply(const data::data_window& window, const training::decision& decided);
-  void apply_buffers(const data::data_window& window);
+  void apply_buffers(const data::data_window& window, bool skipped);
   void apply_optimizer(float clip, double lr);
+  void inspect(const bucket_region& region);
+  void hurt(training::injury_moment moment, iteration_id k);
+  void digest_state();
+  [[nodiscard]] bool gives_up(const training::decision& decided) const;
   void append_record(const data::data_window& window, const training::decision& decided, double lr,
                      double scale, bool stepped);
   const std::vector<std::uint32_t>& order_of(std::uint64_t epoch);
@@ -96,6 +101,11 @@ struct trainer::impl {
   std::optional<contribution> prepared;    // reduced, unscaled gradients are in the bucket
   std::optional<contribution> evaluation;  // of the committed iteration, not in the state yet
 
+  training::injury_box injuries;
+  bool own_not_finite = false;                    // this rank's gradients of the iteration at work
+  std::optional<training_not_finite> not_finite;  // why the iteration at work was left
+  std::uint64_t digest_every = 0;
+
   bool has_state = false;
   bool snapshot_wanted = false;
   bool stop_decided = false;
@@ -109,7 +119,5 @@ struct trainer::impl {
     std::int64_t reduce_ns = 0;
   } times;
 };
-
-[[nodiscard]] std::int64_t monotonic_ns();
 
 }  // namespace ftrt

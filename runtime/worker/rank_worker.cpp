@@ -192,6 +192,7 @@ void rank_worker::on_message(const protocol::message& m) {
   if (const auto* train = std::get_if<protocol::train>(&m)) return on_train(train->generation);
   if (const auto* revoke = std::get_if<protocol::revoke>(&m)) return on_revoke(revoke->generation);
   if (std::holds_alternative<protocol::request_stop>(m)) return training_->request_stop();
+  if (const auto* injure = std::get_if<protocol::injure>(&m)) return training_->injure(*injure);
   if (std::holds_alternative<protocol::query>(m)) return say_hello();
   if (std::holds_alternative<protocol::exit_worker>(m)) return leave({});
   refuse("control socket: " + std::string{protocol::name_of(m)} + " does not belong here");
@@ -258,6 +259,9 @@ void rank_worker::on_event(const training_event& event) {
   } else if (const auto* failed = std::get_if<protocol::program_failed>(&event)) {
     enter_phase(failed->generation, worker_phase::parked);
     report(*failed);
+  } else if (const auto* bad = std::get_if<protocol::not_finite>(&event)) {
+    enter_phase(bad->generation, worker_phase::parked);
+    report(*bad);
   } else {
     report(std::get<protocol::snapshot_ready>(event));
   }

@@ -49,6 +49,6 @@ struct thread_ended {};
 using training_event =
     std::variant<protocol::joined, protocol::join_failed, protocol::parked,
                  protocol::snapshot_ready, protocol::finished, protocol::program_failed,
-                 interrupted, command_refused, thread_ended>;
+                 protocol::not_finite, interrupted, command_refused, thread_ended>;
 
 }  // namespace ftrt::worker

@@ -35,6 +35,11 @@ void training_loop::request_stop() {
   tell_trainer_to_stop();
 }
 
+void training_loop::injure(const protocol::injure& what) {
+  const std::lock_guard lock{trainer_mutex_};
+  if (trainer_) trainer_->injure(what);
+}
+
 void training_loop::tell_trainer_to_stop() {
   const std::lock_guard lock{trainer_mutex_};
   if (trainer_ && stop_requested_) trainer_->request_stop();
@@ -127,6 +132,8 @@ void training_loop::handle(const train_command& command) {
     report_interruption(command.generation, left->why);
   } else if (auto* done = std::get_if<training_finished>(&outcome)) {
     outbox_.push(std::move(done->report));
+  } else if (auto* bad = std::get_if<training_not_finite>(&outcome)) {
+    outbox_.push(protocol::not_finite{command.generation, bad->iteration, std::move(bad->ranks)});
   } else {
     auto& failed = std::get<training_failed>(outcome);
     outbox_.push(

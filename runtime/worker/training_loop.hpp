@@ -20,7 +20,7 @@ namespace ftrt::worker {
 // communicator, carries commands out one after the other, and reports each outcome.
 //
 // Whatever the user's model or data throws becomes program_failed or join_failed; nothing leaves
-// run(). All on the training thread, except request_stop() and has_state().
+// run(). All on the training thread, except request_stop(), injure() and has_state().
 class training_loop {
  public:
   struct identity {
@@ -36,6 +36,8 @@ class training_loop {
 
   // Any thread. Remembered: it holds for this and all later generations.
   void request_stop();
+  // Any thread. Chaos: a number of this rank goes wrong.
+  void injure(const protocol::injure& what);
   // Any thread. False while the state is being replaced.
   [[nodiscard]] bool has_state() const { return has_state_.load(std::memory_order_relaxed); }
 

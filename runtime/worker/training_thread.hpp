@@ -30,6 +30,7 @@ class training_thread {
   void close() { commands_.close(); }
 
   void request_stop() { loop_.request_stop(); }
+  void injure(const protocol::injure& what) { loop_.injure(what); }
   [[nodiscard]] bool has_state() const { return loop_.has_state(); }
 
  private:

@@ -172,6 +172,7 @@ protocol::zygote_ready zygote::ready() const {
   message.test_samples = program_->test_samples();
   message.iterations_per_epoch = program_->iterations_per_epoch();
   message.total_iterations = program_->total_iterations();
+  message.digest_every = program_->digest_every();
   return message;
 }
 

@@ -68,6 +68,7 @@ void read(wire::ZygoteReady::Reader in, zygote_ready& m) {
   m.test_samples = in.getTestSamples();
   m.iterations_per_epoch = in.getIterationsPerEpoch();
   m.total_iterations = in.getTotalIterations();
+  m.digest_every = in.getDigestEvery();
 }
 
 void read(wire::ZygoteRefused::Reader in, zygote_refused& m) {
@@ -116,6 +117,7 @@ void read(wire::Join::Reader in, join& m) {
   m.iteration = iteration_id{in.getIteration()};
   m.source = rank_id{in.getSource()};
   m.checkpoint_directory = string_of(in.getCheckpointDirectory());
+  m.digest_every = in.getDigestEvery();
 }
 
 void read(wire::Train::Reader in, train& m) {
@@ -163,12 +165,17 @@ void read(wire::JoinFailed::Reader in, join_failed& m) {
   m.text = string_of(in.getText());
 }
 
+std::vector<rank_id> ranks_of(capnp::List<std::uint32_t>::Reader in) {
+  KJ_REQUIRE(in.size() <= max_world_size, "too many ranks");
+  std::vector<rank_id> ranks;
+  ranks.reserve(in.size());
+  for (const auto rank : in) ranks.emplace_back(rank);
+  return ranks;
+}
+
 void read(wire::PeerLost::Reader in, peer_lost& m) {
   m.generation = generation_id{in.getGeneration()};
-  const auto lost = in.getLost();
-  KJ_REQUIRE(lost.size() <= max_world_size, "too many lost ranks");
-  m.lost.reserve(lost.size());
-  for (const auto rank : lost) m.lost.emplace_back(rank);
+  m.lost = ranks_of(in.getLost());
 }
 
 void read(wire::SnapshotReady::Reader in, snapshot_ready& m) {
@@ -202,6 +209,19 @@ void read(wire::SpareReady::Reader, spare_ready&) {}
 void read(wire::Assign::Reader in, assign& m) {
   m.rank = rank_id{in.getRank()};
   m.incarnation = incarnation_id{in.getIncarnation()};
+}
+
+void read(wire::Injure::Reader in, injure& m) {
+  m.kind = enum_of<injury_kind>(in.getKind());
+  m.target = enum_of<injury_target>(in.getTarget());
+  m.iteration = iteration_id{in.getIteration()};
+  m.seed = in.getSeed();
+}
+
+void read(wire::NotFinite::Reader in, not_finite& m) {
+  m.generation = generation_id{in.getGeneration()};
+  m.iteration = iteration_id{in.getIteration()};
+  m.ranks = ranks_of(in.getRanks());
 }
 
 message read_union(wire::Envelope::Reader in) {

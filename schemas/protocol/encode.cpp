@@ -29,6 +29,8 @@ static_assert(same(wire::StateRole::INITIAL, state_role::initial) &&
               same(wire::StateRole::RECEIVE, state_role::receive));
 static_assert(same(wire::WorkerPhase::FINISHED, worker_phase::finished) &&
               same(wire::WorkerPhase::PARKED, worker_phase::parked));
+static_assert(same(wire::InjuryKind::FLIP_BIT, injury_kind::flip_bit) &&
+              same(wire::InjuryTarget::PARAMETER, injury_target::parameter));
 static_assert(same(wire::ErrorCode::INTERNAL, error_code::internal) &&
               same(wire::ErrorCode::INVALID_ARGUMENT, error_code::invalid_argument) &&
               same(wire::ErrorCode::REFUSED, error_code::refused));
@@ -69,6 +71,7 @@ void write(const zygote_ready& m, wire::ZygoteReady::Builder out) {
   out.setTestSamples(m.test_samples);
   out.setIterationsPerEpoch(m.iterations_per_epoch);
   out.setTotalIterations(m.total_iterations);
+  out.setDigestEvery(m.digest_every);
 }
 
 void write(const zygote_refused& m, wire::ZygoteRefused::Builder out) {
@@ -117,6 +120,7 @@ void write(const join& m, wire::Join::Builder out) {
   out.setIteration(m.iteration.value());
   out.setSource(m.source.value());
   out.setCheckpointDirectory(text(m.checkpoint_directory));
+  out.setDigestEvery(m.digest_every);
 }
 
 void write(const train& m, wire::Train::Builder out) {
@@ -201,6 +205,20 @@ void write(const spare_ready&, wire::SpareReady::Builder) {}
 void write(const assign& m, wire::Assign::Builder out) {
   out.setRank(m.rank.value());
   out.setIncarnation(m.incarnation.value());
+}
+
+void write(const injure& m, wire::Injure::Builder out) {
+  out.setKind(static_cast<wire::InjuryKind>(m.kind));
+  out.setTarget(static_cast<wire::InjuryTarget>(m.target));
+  out.setIteration(m.iteration.value());
+  out.setSeed(m.seed);
+}
+
+void write(const not_finite& m, wire::NotFinite::Builder out) {
+  out.setGeneration(m.generation.value());
+  out.setIteration(m.iteration.value());
+  auto ranks = out.initRanks(static_cast<unsigned>(m.ranks.size()));
+  for (unsigned i = 0; i < ranks.size(); ++i) ranks.set(i, m.ranks[i].value());
 }
 
 #define FTRT_INIT(type, schema_name, tag)                 \

@@ -16,7 +16,8 @@ constexpr std::size_t max_bytes_of() {
   if constexpr (std::is_same_v<T, zygote_ready>) return max_message_bytes;
   if constexpr (std::is_same_v<T, zygote_refused>) return 4u << 20;
   if constexpr (std::is_same_v<T, join>) return max_path_bytes + small;
-  if constexpr (std::is_same_v<T, peer_lost>) return max_world_size * sizeof(std::uint32_t) + small;
+  if constexpr (std::is_same_v<T, peer_lost> || std::is_same_v<T, not_finite>)
+    return max_world_size * sizeof(std::uint32_t) + small;
   if constexpr (has_free_text<T>) return max_text_bytes + small;
   return small;
 }
@@ -177,12 +178,25 @@ std::string check(const join_failed& m) {
   return too_long("text", m.text, max_text_bytes);
 }
 
-std::string check(const peer_lost& m) {
-  if (m.lost.size() > max_world_size) return above("lost", max_world_size, m.lost.size());
-  for (const auto rank : m.lost) {
-    if (auto wrong = bad_rank("lost", rank, max_world_size); !wrong.empty()) return wrong;
+std::string bad_ranks(std::string_view field, const std::vector<rank_id>& ranks) {
+  if (ranks.size() > max_world_size) return above(field, max_world_size, ranks.size());
+  for (const auto rank : ranks) {
+    if (auto wrong = bad_rank(field, rank, max_world_size); !wrong.empty()) return wrong;
   }
   return {};
+}
+
+std::string check(const peer_lost& m) {
+  return bad_ranks("lost", m.lost);
+}
+
+std::string check(const injure& m) {
+  if (m.kind > injury_kind::flip_bit) return "kind: unknown";
+  return m.target > injury_target::parameter ? "target: unknown" : "";
+}
+
+std::string check(const not_finite& m) {
+  return bad_ranks("ranks", m.ranks);
 }
 
 std::string check(const snapshot_ready& m) {

@@ -51,6 +51,8 @@ struct zygote_ready {
   std::uint64_t test_samples = 0;
   std::uint64_t iterations_per_epoch = 0;
   std::uint64_t total_iterations = 0;
+  // How often ranks should digest their state, so that it costs under 1 % of a step; 0: never.
+  std::uint64_t digest_every = 0;
 };
 
 // The model or the data cannot be used; nothing was started.
@@ -110,6 +112,7 @@ struct join {
   iteration_id iteration;            // where training will stand once all have joined
   rank_id source;                    // receive
   std::string checkpoint_directory;  // load_checkpoint; absolute
+  std::uint64_t digest_every = 0;    // iterations from one digest record to the next; 0: none
 };
 
 // ---- control -> worker, on the control socket
@@ -133,6 +136,18 @@ struct query {};
 
 // Leave with exit code 0.
 struct exit_worker {};
+
+enum class injury_kind : std::uint8_t { nan = 0, flip_bit };
+enum class injury_target : std::uint8_t { gradient = 0, parameter };
+
+// Chaos: one of your numbers goes wrong at this iteration, or at the next that begins where it has
+// passed. Which number (and which bit) is a function of seed and iteration.
+struct injure {
+  injury_kind kind = injury_kind::nan;
+  injury_target target = injury_target::gradient;
+  iteration_id iteration;
+  std::uint64_t seed = 0;
+};
 
 // ---- worker -> control
 // ---------------------------------------------------------------------------
@@ -213,6 +228,14 @@ struct program_failed {
   std::string text;
 };
 
+// The loss or a gradient of `iteration` is not finite, and train.on_non_finite is not "skip": all
+// ranks left the iteration as it was and wait for what control decides.
+struct not_finite {
+  generation_id generation;
+  iteration_id iteration;
+  std::vector<rank_id> ranks;  // whose own share it was
+};
+
 // ---- spares, on the lifeline
 // ---------------------------------------------------------------------
 
@@ -231,7 +254,7 @@ using message =
     std::variant<zygote_configure, fork_worker, zygote_ready, zygote_refused, worker_forked,
                  fork_failed, worker_exited, attach_control, join, train, revoke, request_stop,
                  query, exit_worker, hello, parked, joined, join_failed, peer_lost, snapshot_ready,
-                 finished, program_failed, spare_ready, assign>;
+                 finished, program_failed, spare_ready, assign, injure, not_finite>;
 
 // Largest encoded message of any type, and so the bound of a frame's length field.
 inline constexpr std::size_t max_message_bytes = 8u << 20;

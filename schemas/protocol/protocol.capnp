@@ -68,6 +68,12 @@ struct Envelope {
     # Lifeline of a spare, worker -> control, then control -> worker.
     spareReady @23 :SpareReady;
     assign @24 :Assign;
+
+    # Control socket, control -> worker.
+    injure @25 :Injure;
+
+    # Control socket, worker -> control.
+    notFinite @26 :NotFinite;
   }
 }
 
@@ -113,6 +119,7 @@ struct ZygoteReady {
   testSamples @4 :UInt64;
   iterationsPerEpoch @5 :UInt64;
   totalIterations @6 :UInt64;
+  digestEvery @7 :UInt64;         # iterations between two digests that cost under 1 %; 0: never
 }
 
 struct ZygoteRefused {
@@ -196,6 +203,10 @@ struct Join {
 
   checkpointDirectory @7 :Text;
   # Of loadCheckpoint: absolute. At most 4096 bytes, no NUL.
+
+  digestEvery @8 :UInt64;
+  # Iterations from one digest record in the progress ring to the next, the same for all ranks.
+  # 0: none.
 }
 
 struct SpareReady {
@@ -237,6 +248,27 @@ struct Query {
 
 struct ExitWorker {
   # Leave with exit code 0.
+}
+
+enum InjuryKind {
+  nan @0;
+  flipBit @1;
+}
+
+enum InjuryTarget {
+  gradient @0;   # nan: before the reduction; flipBit: of the reduced ones, before they are applied
+  parameter @1;  # after the commit
+}
+
+struct Injure {
+  # Chaos: one number of this rank goes wrong at an iteration, or at the next that begins where it
+  # has passed. Sent ahead of time; no answer. A worker keeps 64 of them, then forgets the oldest.
+
+  kind @0 :InjuryKind;
+  target @1 :InjuryTarget;
+  iteration @2 :UInt64;
+  seed @3 :UInt64;
+  # Which number and which bit: a function of seed and iteration.
 }
 
 # ---- Control socket, worker -> control -----------------------------------------------------------
@@ -378,6 +410,17 @@ struct ProgramFailed {
   iteration @1 :UInt64;
   text @2 :Text;
   # For people, at most 64 KiB; a sender cuts it and says so.
+}
+
+struct NotFinite {
+  # Not asked for, and only where train.on_non_finite is not "skip": the decision word of this
+  # iteration said that a loss or a gradient is not finite. Every rank left the iteration as it was
+  # and waits for Revoke.
+
+  generation @0 :UInt64;
+  iteration @1 :UInt64;
+  ranks @2 :List(UInt32);
+  # Whose own share it was. At most 65536.
 }
 
 # ---- Parts of messages ---------------------------------------------------------------------------

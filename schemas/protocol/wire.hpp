@@ -32,7 +32,9 @@
   X(finished, Finished, FINISHED)                        \
   X(program_failed, ProgramFailed, PROGRAM_FAILED)       \
   X(spare_ready, SpareReady, SPARE_READY)                \
-  X(assign, Assign, ASSIGN)
+  X(assign, Assign, ASSIGN)                              \
+  X(injure, Injure, INJURE)                              \
+  X(not_finite, NotFinite, NOT_FINITE)
 
 namespace ftrt::protocol {
 

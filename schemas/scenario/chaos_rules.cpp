@@ -70,18 +70,24 @@ std::string_view name_of(chaos_kind kind) {
   return find_key(chaos_table, "kind")->choices[index];
 }
 
+// Its worker goes on, with a wrong number.
+bool goes_wrong(chaos_kind kind) {
+  return kind == chaos_kind::nan || kind == chaos_kind::flip_bit;
+}
+
 void worker_faults_name_ranks(draft& of) {
   for_each_entry(of, [](const view& v) {
     if (!v.given("kind") || !v.sound("kind") || !v.sound("rank") || !v.sound("ranks")) return;
     const bool worker = v.entry.kind != chaos_kind::kill_actor;
     const std::string kind{name_of(v.entry.kind)};
+    const std::string verb = goes_wrong(v.entry.kind) ? "hurt" : kind;
     const bool one = v.given("rank");
     const bool many = v.given("ranks");
     if (worker && one && many) {
       return v.refuse("ranks", {"either `rank` or `ranks`", "both", {}});
     }
     if (worker && !one && !many) {
-      return v.refuse("rank", {"the rank to " + kind, "neither `rank` nor `ranks`",
+      return v.refuse("rank", {"the rank to " + verb, "neither `rank` nor `ranks`",
                                "write rank = 1, ranks = [0, 1] or ranks = \"all\""});
     }
     if (!worker && (one || many)) {
@@ -92,6 +98,16 @@ void worker_faults_name_ranks(draft& of) {
       v.refuse("actor", {"no actor with kind = " + quote(kind), quote(v.entry.actor),
                          "actors die with kind = \"kill_actor\""});
     }
+  });
+}
+
+// The default is fine anywhere: a resolved scenario spells every value.
+void only_numbers_have_a_target(draft& of) {
+  for_each_entry(of, [](const view& v) {
+    if (!v.given("kind") || !v.sound("kind") || !v.sound("target")) return;
+    if (goes_wrong(v.entry.kind) || v.entry.target == chaos_target::gradient) return;
+    v.refuse("target", {"no target with kind = " + quote(name_of(v.entry.kind)), "one",
+                        "numbers go wrong with kind = \"nan\" or \"flip_bit\""});
   });
 }
 
@@ -169,9 +185,10 @@ constexpr std::array rows{
     rule{"Each entry has a `kind`.", has_a_kind},
     rule{"Each has exactly one of `at_iteration`, `every_iterations`, `every` and `mtbf`.",
          one_when},
-    rule{
-        "`kill` and `stop` have either `rank` or `ranks` and no `actor`; `kill_actor` has no rank.",
-        worker_faults_name_ranks},
+    rule{"`kill`, `stop`, `nan` and `flip_bit` have either `rank` or `ranks` and no `actor`; "
+         "`kill_actor` has no rank.",
+         worker_faults_name_ranks},
+    rule{"Only `nan` and `flip_bit` have a `target`.", only_numbers_have_a_target},
     rule{"Ranks are in the world, from 0 to `cluster.ranks` - 1, and each is named once.",
          ranks_are_in_the_world},
     rule{"`kill_actor` names an actor that exists; `N` of `\"trainer:N\"` is a rank.",

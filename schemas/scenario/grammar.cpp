@@ -143,6 +143,14 @@ const std::vector<key_spec>& key_rows() {
      "Epochs from one evaluation on the test samples to the next; 0: only at the end."},
     {"train", "bucket_bytes", size, FTRT_AT(train.bucket_bytes), between(1024, 1073741824), {},
      "Gradients are reduced in buckets of this size."},
+    {"train", "on_non_finite", choice, FTRT_AT(train.on_non_finite), none,
+     {"skip", "rollback", "stop"},
+     "What all ranks do when the loss or a gradient of any of them is NaN or infinite: `\"skip\"` "
+     "the optimizer step, `\"rollback\"` to the last good checkpoint, or `\"stop\"` the run. An "
+     "overflow that the loss scaler of fp16 answers by itself is always skipped."},
+    {"train", "max_non_finite_rollbacks", integer, FTRT_AT(train.max_non_finite_rollbacks), count,
+     {},
+     "Rollbacks for that reason in a row, without a new committed iteration, before the run fails."},
 
     {"checkpoint", "every_iterations", integer, FTRT_AT(checkpoint.every_iterations), count, {},
      "Iterations from one checkpoint to the next; 0: only the final one."},
@@ -211,21 +219,32 @@ const std::vector<key_spec>& key_rows() {
      "Let a crashing worker dump core; its loss is then noticed later."},
     {"supervision", "spares", integer, FTRT_AT(supervision.spares), between(0, 64), {},
      "Workers that wait, warm and without a rank, for one to be lost. Each needs a rank's memory."},
+    {"supervision", "digest_every_iterations", integer,
+     FTRT_AT(supervision.digest_every_iterations), count, {},
+     "Iterations from one comparison of the ranks' states to the next, which finds wrong numbers. "
+     "0: measured before the start, so that it costs less than 1 % of a step."},
 
     {"metrics", "tensorboard", boolean, FTRT_AT(metrics.tensorboard), none, {},
      "Write TensorBoard event files into the run's folder."},
     {"metrics", "every_iterations", integer, FTRT_AT(metrics.every_iterations), positive_count, {},
      "Iterations from one point of a series to the next."},
 
-    {chaos_table, "kind", choice, FTRT_IN(kind), none, {"kill", "stop", "kill_actor"},
+    {chaos_table, "kind", choice, FTRT_IN(kind), none,
+     {"kill", "stop", "kill_actor", "nan", "flip_bit"},
      "`\"kill\"`: SIGKILL of ranks' workers. `\"stop\"`: SIGSTOP, so that they hang. "
-     "`\"kill_actor\"`: an actor of the control process."},
+     "`\"kill_actor\"`: an actor of the control process. `\"nan\"`: a number of ranks becomes NaN. "
+     "`\"flip_bit\"`: one bit of a number of ranks flips."},
     {chaos_table, "rank", rank, FTRT_ENTRY, none, {},
-     "kill, stop: the rank. Short for `ranks` with one entry."},
+     "All kinds but kill_actor: the rank. Short for `ranks` with one entry."},
     {chaos_table, "ranks", ranks, FTRT_ENTRY, none, {},
-     "kill, stop: these ranks at once, or `\"all\"`."},
+     "All kinds but kill_actor: these ranks at once, or `\"all\"`."},
     {chaos_table, "actor", actor, FTRT_IN(actor), none, {},
      "kill_actor: the actor that dies; its successor takes over what it knew."},
+    {chaos_table, "target", choice, FTRT_IN(target), none, {"gradient", "parameter"},
+     "nan, flip_bit: a `\"gradient\"` of that iteration (nan: before the reduction, so that all "
+     "ranks get it; flip_bit: after it and after its norms were compared, so that this rank alone "
+     "goes astray; a bit that flips before the reduction reaches all ranks alike, and nothing can "
+     "find it), or a `\"parameter\"` after its commit."},
     {chaos_table, "at_iteration", integer, FTRT_IN(at_iteration), positive_count, {},
      "When: once, at this iteration."},
     {chaos_table, "every_iterations", integer, FTRT_IN(every_iterations), positive_count, {},

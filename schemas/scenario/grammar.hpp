@@ -40,7 +40,7 @@ using slot = std::variant<std::string*, std::filesystem::path*, bool*, double*, 
                           std::uint64_t*, std::vector<std::int64_t>*, std::chrono::nanoseconds*,
                           std::optional<std::uint64_t>*, std::optional<std::chrono::nanoseconds>*,
                           device_kind*, amp_mode*, optimizer_kind*, schedule_kind*, last_window*,
-                          chaos_kind*, chaos_entry*>;
+                          chaos_kind*, chaos_target*, non_finite_policy*, chaos_entry*>;
 
 struct limits {
   double low = -std::numeric_limits<double>::infinity();

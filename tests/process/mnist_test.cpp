@@ -18,8 +18,8 @@ TEST(mnist, the_main_job_and_its_chaos_scenarios_end_with_the_same_weights) {
   const std::string digest = main_job.summary["weights_digest"];
   EXPECT_EQ(digest.size(), 32U);
 
-  for (const std::string name :
-       {"kill_rank", "stop_rank", "kill_all", "kill_all_memory", "kill_actors"}) {
+  for (const std::string name : {"kill_rank", "stop_rank", "kill_all", "kill_all_memory",
+                                 "kill_actors", "flip_bit", "nan"}) {
     const scratch_folder folder;
     std::vector<std::string> sets;
     if (name == "stop_rank") sets.push_back("supervision.hang_floor=\"500ms\"");
@@ -28,6 +28,9 @@ TEST(mnist, the_main_job_and_its_chaos_scenarios_end_with_the_same_weights) {
     EXPECT_EQ(done.summary["weights_digest"], digest) << name;
     if (name == "kill_actors") {
       EXPECT_GE(done.summary["actor_restarts"].size(), 5U) << name;
+    } else if (name == "flip_bit" || name == "nan") {
+      EXPECT_GE(done.summary["generations"], 4) << name << ": three times back";
+      EXPECT_EQ(done.summary["recoveries"].size(), 0U) << name;
     } else {
       EXPECT_GE(done.summary["recoveries"].size(), 3U) << name;
     }

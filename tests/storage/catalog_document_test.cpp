@@ -40,7 +40,9 @@ class catalog_document : public ::testing::Test {
     ASSERT_TRUE(c.begin_branch(iteration_id{150}, generation_id{2}, 3));
     event what;
     what.what = event::kind::worker_lost;
-    ASSERT_TRUE(c.add_events(std::vector{what}));
+    event wrong;
+    wrong.what = event::kind::state_diverged;
+    ASSERT_TRUE(c.add_events(std::vector{what, wrong}));
     ASSERT_TRUE(c.end_run("run-1", "completed", 200, "{}", 2000));
   }
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <iomanip>
+#include <sstream>
 #include <storage/digest.hpp>
 #include <storage/xxh3_kernel.hpp>
 #include <string>
@@ -106,6 +108,15 @@ TEST(state_digest, covers_every_tensor_and_leaves_padding_out) {
   }
   arena[layout.tensors[1].offset_bytes + layout.tensors[1].size_bytes] = std::byte{1};
   EXPECT_EQ(state_digest(layout, arena), original);
+}
+
+TEST(state_digest, as_words_it_says_the_same_as_in_hex) {
+  const auto layout = small_layout();
+  const auto arena = filled_arena(layout, 3);
+  const auto words = state_digest_words(layout, arena);
+  std::ostringstream hex;
+  hex << std::hex << std::setfill('0') << std::setw(16) << words.high << std::setw(16) << words.low;
+  EXPECT_EQ(hex.str(), state_digest(layout, arena));
 }
 
 }  // namespace

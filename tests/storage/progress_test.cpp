@@ -125,6 +125,21 @@ TEST(progress, records_come_out_as_they_went_in_and_in_order) {
   EXPECT_EQ(reader.missed(), 0u);
 }
 
+TEST(progress, a_digest_goes_through_the_ring_in_every_bit) {
+  auto memory = fresh();
+  progress_writer writer{memory};
+  progress_reader reader{memory};
+  const digest128 digest{0x8000000000000001U, ~std::uint64_t{0}};
+  writer.append(digest_record(generation_id{3}, iteration_id{40}, digest, 77));
+  const auto read = reader.next();
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->kind, record_kind::digest);
+  EXPECT_EQ(read->generation, 3U);
+  EXPECT_EQ(read->iteration, 40U);
+  EXPECT_EQ(read->step_ns, 77);
+  EXPECT_EQ(digest_in(*read), digest);
+}
+
 TEST(progress, a_reader_that_fell_behind_skips_to_the_oldest_record_and_counts_the_rest) {
   auto memory = fresh();
   progress_writer writer{memory};

@@ -38,6 +38,23 @@ TEST(chaos_schedule, iterations_that_come_again_after_a_rollback_fire_nothing_ag
   EXPECT_EQ(schedule.due(iteration_id{600}, 7s).size(), 1U);
 }
 
+TEST(chaos_schedule, wrong_numbers_are_ordered_ahead_of_their_exact_iteration) {
+  auto entry = kill_of(1);
+  entry.kind = chaos_kind::flip_bit;
+  entry.every_iterations = 1000;
+  entry.seed = 40;
+  chaos_schedule schedule{{entry}, 2};
+  EXPECT_TRUE(schedule.due(iteration_id{1000 - chaos_schedule::lead - 1}, 1s).empty());
+  auto due = schedule.due(iteration_id{1000 - chaos_schedule::lead}, 2s);
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0].at_iteration, 1000U);
+  EXPECT_TRUE(schedule.due(iteration_id{1100}, 3s).empty());
+  due = schedule.due(iteration_id{2000 - chaos_schedule::lead}, 4s);
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0].at_iteration, 2000U);
+  EXPECT_NE(due[0].seed, 40U) << "not the same number each time";
+}
+
 TEST(chaos_schedule, time_counts_from_the_first_commit) {
   auto entry = kill_of(0);
   entry.every = 2s;

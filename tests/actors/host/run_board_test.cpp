@@ -77,6 +77,18 @@ TEST(run_board, an_evaluation_counts_once_and_accuracy_is_unknown_before_it) {
   EXPECT_TRUE(board.count(evaluation)) << "made again after the rollback";
 }
 
+TEST(run_board, a_digest_counts_as_nothing_and_a_rollback_takes_back_what_was_agreed) {
+  auto board = board_of(100);
+  const auto digest = storage::digest_record(generation_id{1}, iteration_id{10}, {7, 9});
+  EXPECT_FALSE(board.count(digest));
+  EXPECT_EQ(board.last_iteration(), 0U);
+  board.set_agreed(iteration_id{30});
+  board.set_agreed(iteration_id{20});
+  EXPECT_EQ(board.agreed(), iteration_id{30});
+  board.roll_back_to(iteration_id{25}, generation_id{2});
+  EXPECT_EQ(board.agreed(), iteration_id{25});
+}
+
 TEST(run_board, a_request_to_stop_outlives_whoever_heard_it_and_the_first_reason_stays) {
   auto board = board_of(100);
   EXPECT_FALSE(board.stop_reason());

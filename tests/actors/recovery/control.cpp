@@ -82,7 +82,7 @@ void simulator::carry_out(const join_generation& a) {
   require(a.by_rank.size() == ranks_.size(), "a rank is left out");
   for (const protocol::join& j : a.by_rank) {
     const worker& w = newest(j.rank);
-    if (w.alive && w.has_state && w.proved && !any_damage_) {
+    if (w.alive && w.has_state && w.proved && !gone_back_) {
       require(
           j.role == protocol::state_role::keep || j.role == protocol::state_role::apply_prepared,
           "a survivor receives state");
@@ -138,7 +138,12 @@ void simulator::carry_out(const set_deadline& a) {
 
 void simulator::carry_out(const await_final_checkpoint& a) {
   const bool committed = !(noise() && dice_.chance(10));
-  if (committed) checkpoints_.push_back(a.iteration.value());
+  if (committed) {
+    checkpoints_.push_back(a.iteration.value());
+    const worker& w = newest(rank_id{0});
+    checkpoint_content_[a.iteration.value()] =
+        w.report ? std::stoull(w.report->weights_digest) : w.content;
+  }
   post(final_checkpoint_settled{a.iteration, committed, committed ? "" : "no space"});
 }
 
@@ -147,9 +152,18 @@ void simulator::carry_out(const end_run& a) {
   result_.outcome = a.outcome;
   result_.error = a.error;
   require(a.outcome != run_outcome::failed || !a.error.empty(), "failed without saying why");
+  if (a.last) check_mended(a);
   if (a.outcome != run_outcome::completed) return;
   require(a.last.has_value(), "completed without a word of the workers");
   require(a.last->iteration.value() == policy_.total_iterations, "completed before the end");
+}
+
+// Wherever there was somebody to compare with, the weights come out as if nothing had been damaged.
+void simulator::check_mended(const end_run& a) {
+  const bool right =
+      a.last->weights_digest == std::to_string(expected_content(a.last->iteration.value()));
+  require(right || past_mending_, "the weights are wrong at the end");
+  if (any_damage_ && right) ++result_.mended;
 }
 
 }  // namespace ftrt::recovery::sim

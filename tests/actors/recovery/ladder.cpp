@@ -53,6 +53,8 @@ std::optional<rung> simulator::newest_source(const find_source& a) {
   };
   std::erase_if(checkpoints_,
                 [&](std::uint64_t k) { return refused(rung::kind::checkpoint, iteration_id{k}); });
+  const auto disputed = [&](iteration_id k) { return a.not_beyond && k > *a.not_beyond; };
+  std::erase_if(checkpoints_, [&](std::uint64_t k) { return disputed(iteration_id{k}); });
   const std::uint64_t on_disk = checkpoints_.empty() ? 0 : *std::ranges::max_element(checkpoints_);
   if (a.memory) {
     auto in_memory = complete_snapshots();
@@ -60,7 +62,7 @@ std::optional<rung> simulator::newest_source(const find_source& a) {
     std::ranges::stable_sort(in_memory, std::ranges::greater{}, &shelved::iteration);
     for (const shelved& each : in_memory) {
       if (each.iteration.value() < on_disk) break;
-      if (refused(rung::kind::snapshot, each.iteration)) continue;
+      if (refused(rung::kind::snapshot, each.iteration) || disputed(each.iteration)) continue;
       shelf_ = each;
       return rung{rung::kind::snapshot, each.iteration, {}};
     }

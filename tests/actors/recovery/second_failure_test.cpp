@@ -165,14 +165,29 @@ TEST(recovery_ladder, an_answer_to_a_question_of_an_older_generation_is_refused)
   EXPECT_EQ(s.now().fenced, fenced + 1);
 }
 
-TEST(recovery_ladder, snapshots_of_ranks_that_are_not_believed_are_not_asked_for) {
+TEST(recovery_ladder, snapshots_past_the_last_agreement_are_not_asked_for) {
   stage s(2);
   s.start(7);
+  s.agree(900);
   s.finish(r0, 1000, "one");
   s.finish(r1, 1000, "two");
   s.each_rank([&](rank_id r) { s.park(r, 1000); });
   ASSERT_TRUE(s.one<find_source>());
+  EXPECT_EQ(s.one<find_source>()->not_beyond, iteration_id{900});
+}
+
+// Nobody trained: what they all loaded was read in two ways, and nobody can say which is right.
+TEST(recovery_ladder, snapshots_of_ranks_that_are_not_believed_are_not_asked_for) {
+  stage s(2);
+  s.feed(begin{});
+  s.all_hello();
+  s.snapshot(5);
+  s.join(r0, "one");
+  s.join(r1, "two");
+  s.each_rank([&](rank_id r) { s.park(r, 5); });
+  ASSERT_TRUE(s.one<find_source>());
   EXPECT_FALSE(s.one<find_source>()->memory);
+  EXPECT_FALSE(s.one<find_source>()->not_beyond);
 }
 
 TEST(recovery_ladder, the_milliseconds_of_a_recovery_are_told_stretch_by_stretch) {

@@ -77,6 +77,8 @@ struct tally {
     sum.rollbacks += r.rollbacks;
     sum.from_snapshots += r.from_snapshots;
     sum.from_checkpoints += r.from_checkpoints;
+    sum.damages += r.damages;
+    sum.mended += r.mended;
   }
   void add(const tally& other) {
     for (std::size_t i = 0; i < outcomes.size(); ++i) outcomes[i] += other.outcomes[i];
@@ -87,6 +89,8 @@ struct tally {
     sum.rollbacks += other.sum.rollbacks;
     sum.from_snapshots += other.sum.from_snapshots;
     sum.from_checkpoints += other.sum.from_checkpoints;
+    sum.damages += other.sum.damages;
+    sum.mended += other.sum.mended;
   }
 };
 
@@ -183,7 +187,8 @@ TEST(recovery_simulation, the_laws_of_recovery_hold_in_every_schedule) {
             << t.outcomes[2] << " failed; " << t.sum.steps << " steps, " << t.sum.kills
             << " deaths, " << t.sum.recoveries << " recoveries (" << t.sum.from_snapshots
             << " from snapshots, " << t.sum.from_checkpoints << " from checkpoints), "
-            << t.sum.rollbacks << " rollbacks\n";
+            << t.sum.rollbacks << " rollbacks; " << t.sum.damages << " damaged states, "
+            << t.sum.mended << " such runs ended with the right weights\n";
   // A simulation in which little goes wrong proves little, and one in which all fails, too.
   EXPECT_GE(t.of_several_ranks, count - count / 16);
   EXPECT_GT(t.outcomes[0], count / 2);
@@ -192,6 +197,7 @@ TEST(recovery_simulation, the_laws_of_recovery_hold_in_every_schedule) {
   EXPECT_GT(t.sum.rollbacks, count / 100);
   EXPECT_GT(t.sum.from_snapshots, count / 100);
   EXPECT_GT(t.sum.from_checkpoints, count / 1000);
+  EXPECT_GT(t.sum.mended, count / 100);
 }
 
 TEST(recovery_simulation, a_seed_gives_the_same_history_each_time) {

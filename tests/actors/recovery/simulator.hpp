@@ -1,5 +1,6 @@
 #pragma once
 
+#include <actors/recovery/digest_watch.hpp>
 #include <actors/recovery/machine.hpp>
 #include <array>
 #include <cstdint>
@@ -75,7 +76,8 @@ struct worker {
   generation_id generation;
   generation_id revoked;
   iteration_id committed, prepared;
-  bool decided = false, has_state = false, stop_bit = false, threw = false;
+  generation_id prepared_in;
+  bool decided = false, has_state = false, stop_bit = false, threw = false, nan = false;
   // It has trained with its state. What was copied or loaded counts as none until all digests were
   // compared: should its word that it joined be lost, it may be told to copy or load again.
   bool proved = false;
@@ -88,7 +90,8 @@ struct worker {
 // What the ranks of one generation share: who contributed to which iteration.
 struct group {
   std::map<std::uint64_t, std::uint32_t> contributed;
-  std::map<std::uint64_t, bool> stop;
+  std::map<std::uint64_t, bool> stop, not_finite;
+  std::map<std::uint64_t, std::uint64_t> wrong;  // what damaged ranks put into the sum; 0: nothing
 };
 
 struct result {
@@ -97,6 +100,7 @@ struct result {
   std::string error;
   std::uint64_t steps = 0, generations = 0, recoveries = 0, rollbacks = 0, kills = 0, faults = 0;
   std::uint64_t from_snapshots = 0, from_checkpoints = 0;
+  std::uint64_t damages = 0, mended = 0;  // runs with damage that ended with the right weights
   friend bool operator==(const result&, const result&) = default;
 };
 
@@ -113,6 +117,7 @@ class simulator {
   void after(std::chrono::nanoseconds delay, std::function<void()> what);
   [[nodiscard]] std::chrono::nanoseconds latency();
   void feed(const input& in);
+  void read_digests();
   void post(input in, std::optional<time_point> when = std::nullopt);
   void post_to_anyone(input in);
   void from_worker(worker& w, input in);
@@ -122,6 +127,8 @@ class simulator {
   void one_fault(std::uint64_t number);
   void kill_many(bool all);
   void hang(worker& w);
+  void damage(worker& w, std::uint64_t by);
+  void check_mended(const end_run& a);
   void replace_trainer(worker& w);
   [[nodiscard]] bool noise() const { return plan_.noise && result_.faults > 0; }
   void die(worker& w, const std::string& cause);
@@ -151,6 +158,7 @@ class simulator {
   void take_snapshot(worker& w);
   void apply(worker& w, iteration_id k);
   [[nodiscard]] std::uint64_t expected_content(std::uint64_t k);
+  [[nodiscard]] bool is_wrong(const worker& w);
   void tell(std::uint32_t rank, incarnation_id incarnation, bool lifeline,
             std::function<void(worker&)> command);
   void say_hello(worker& w);
@@ -162,8 +170,10 @@ class simulator {
   void contribute(worker& w);
   void decide(worker& w, std::uint64_t k);
   void commit(worker& w, std::uint64_t k);
+  void write_digest(const worker& w);
   void finish(worker& w);
   void fail_program(worker& w);
+  void give_up(worker& w, std::uint64_t k);
   void later(worker& w, std::function<void(worker&)> what);
 
   // ladder.cpp: what can be loaded where nobody survives
@@ -197,6 +207,7 @@ class simulator {
   std::map<std::uint64_t, group> groups_;
   std::vector<std::uint64_t> checkpoints_;
   std::vector<std::uint64_t> bad_checkpoints_;
+  std::map<std::uint64_t, std::uint64_t> checkpoint_content_;
   std::uint64_t history_ = 0;  // newest commit of the branch, by anybody
   branch_id branch_{1};
   generation_id branch_since_;
@@ -206,7 +217,18 @@ class simulator {
   std::int64_t training_ = 0;                                          // of all generations
   std::int64_t deaf_ = 0;
   std::vector<std::uint64_t> expected_{0};  // content after k commits
+  struct digest_written {
+    rank_id rank;
+    generation_id generation;
+    iteration_id iteration;
+    std::string digest;
+  };
+  std::vector<digest_written> written_;  // all rings, in the order of time
+  std::size_t read_ = 0;                 // by this supervisor
+  digest_watch digests_;
   bool any_damage_ = false;
+  bool gone_back_ = false;     // the machine once believed no survivor
+  bool past_mending_ = false;  // nobody was left to compare with
   bool stop_asked_ = false;
   struct fault {
     std::uint64_t step = 0;

@@ -160,7 +160,7 @@ TEST(recovery_join, a_newcomer_whose_copy_differs_is_killed) {
   EXPECT_EQ(s.one<revoke_generation>()->ranks, (std::vector{r0}));
 }
 
-TEST(recovery_join, a_survivor_that_disagrees_with_the_majority_is_killed) {
+TEST(recovery_join, a_survivor_that_disagrees_with_the_majority_is_killed_and_all_go_back) {
   stage s(4);
   s.start(7);
   s.lose(rank_id{3}, 7);
@@ -170,11 +170,13 @@ TEST(recovery_join, a_survivor_that_disagrees_with_the_majority_is_killed) {
   s.join(r1, "wrong");
   s.join(rank_id{3}, "right");
   EXPECT_EQ(s.killed(), (std::vector{r1}));
+  EXPECT_TRUE(s.now().distrust) << "its gradients are in what the others hold";
 }
 
 TEST(recovery_join, without_a_majority_nobody_is_believed_and_all_load_the_checkpoint) {
   stage s(3);
   s.start(7);
+  s.agree(6);
   s.lose(r2, 7);
   s.hello(r2);
   s.park(r0, 7);
@@ -185,6 +187,7 @@ TEST(recovery_join, without_a_majority_nobody_is_believed_and_all_load_the_check
   EXPECT_TRUE(s.killed().empty());
   s.each_rank([&](rank_id r) { s.park(r, 7); });
   ASSERT_TRUE(s.one<find_source>());
+  EXPECT_EQ(s.one<find_source>()->not_beyond, iteration_id{6});
   s.checkpoint(6);
   EXPECT_EQ(s.roles(), std::vector(3, state_role::load_checkpoint));
   EXPECT_EQ(s.one<record_generation>()->rollback_to, iteration_id{6});
@@ -193,6 +196,7 @@ TEST(recovery_join, without_a_majority_nobody_is_believed_and_all_load_the_check
 TEST(recovery_join, distrusted_state_stays_distrusted_when_the_reload_is_cut_short) {
   stage s(2);
   s.start(7);
+  s.agree(950);
   s.finish(r0, 1000, "one");
   s.finish(r1, 1000, "two");
   s.park(r0, 1000);

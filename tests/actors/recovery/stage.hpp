@@ -132,6 +132,16 @@ class stage {
     feed(worker_program_failed{r, newest(r), {generation(), iteration_id{5}, text}});
   }
   void commit(std::uint64_t iteration) { feed(progressed{generation(), iteration_id{iteration}}); }
+  void agree(std::uint64_t iteration) {
+    feed(states_agreed{generation(), iteration_id{iteration}});
+  }
+  void diverge(std::uint64_t iteration, std::vector<rank_id> odd) {
+    feed(state_diverged{generation(), iteration_id{iteration}, std::move(odd)});
+  }
+  void not_finite(rank_id r, std::uint64_t iteration, std::vector<rank_id> whose = {}) {
+    feed(
+        worker_not_finite{r, newest(r), {generation(), iteration_id{iteration}, std::move(whose)}});
+  }
   void checkpoint(std::uint64_t iteration) {
     feed(source_found{generation(),
                       rung{rung::kind::checkpoint, iteration_id{iteration}, "/run/checkpoints/1"}});

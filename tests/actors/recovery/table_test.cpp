@@ -97,6 +97,9 @@ const std::vector<named_input> every_input{
      }},
     {"stop_requested", [](stage& s) { s.feed(stop_requested{"test"}); }},
     {"deadline_passed", [](stage& s) { s.feed(deadline_passed{999}); }},
+    {"states_agreed", [](stage& s) { s.agree(7); }},
+    {"state_diverged", [](stage& s) { s.diverge(8, {}); }},
+    {"worker_not_finite", [](stage& s) { s.not_finite(r1, 8); }},
 };
 
 // Columns as every_phase: the letter of the phase that follows: Idle, Taking over, Gathering,
@@ -119,6 +122,9 @@ const std::map<std::string, std::string> outcomes{
     {"final_checkpoint_settled", "......E."},
     {"stop_requested", "itgcjrf."},
     {"deadline_passed", "........"},  // a token that nobody waits for
+    {"states_agreed", ".t...r.."},
+    {"state_diverged", ".t...G.."},
+    {"worker_not_finite", ".....r.."},  // waits for its peers' word
 };
 
 char letter(phase p) {
@@ -141,7 +147,7 @@ char outcome(const named_input& in, phase p) {
 }  // namespace
 
 TEST(recovery_table, every_input_in_every_phase_does_what_the_table_says) {
-  static_assert(std::variant_size_v<input> == 16, "a new input wants a row");
+  static_assert(std::variant_size_v<input> == 19, "a new input wants a row");
   ASSERT_EQ(every_input.size(), std::variant_size_v<input>);
   for (const named_input& in : every_input) {
     std::string row;

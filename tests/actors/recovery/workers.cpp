@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <tests/actors/recovery/simulator.hpp>
+#include <utility>
 
 // Model workers: lockstep iterations with prepare, decide, commit; everything between may be cut.
 namespace ftrt::recovery::sim {
@@ -69,8 +70,13 @@ std::uint64_t simulator::expected_content(std::uint64_t k) {
   return expected_[k];
 }
 
+bool simulator::is_wrong(const worker& w) {
+  return w.has_state && w.content != expected_content(w.committed.value());
+}
+
+// What a damaged rank added to the sum is in everybody's state from then on.
 void simulator::apply(worker& w, iteration_id k) {
-  w.content = next_content(w.content, k.value());
+  w.content = next_content(w.content ^ groups_[w.prepared_in.value()].wrong[k.value()], k.value());
   w.committed = k;
 }
 
@@ -115,7 +121,7 @@ void simulator::enter(worker& w, const protocol::join& j) {
   }
   set_place(w, worker_phase::joining, j.generation);
   w.join = j;
-  if (!any_damage_) {
+  if (!any_damage_ && !gone_back_) {
     if (j.role == state_role::keep)
       require(w.has_state && w.committed == j.iteration,
               "keep what? rank " + std::to_string(j.rank.value()) + " stands at " +
@@ -126,8 +132,10 @@ void simulator::enter(worker& w, const protocol::join& j) {
     if (j.role != state_role::keep && j.role != state_role::apply_prepared)
       require(!w.has_state || !w.proved, "a rank with state is overwritten");
   }
-  if (j.role != state_role::keep && j.role != state_role::apply_prepared)
-    w.has_state = w.proved = false;
+  if (j.role != state_role::keep && j.role != state_role::apply_prepared) {
+    w.has_state = w.proved = w.decided = false;
+    w.prepared = {};
+  }
   try_setup(j.generation);
 }
 
@@ -168,7 +176,7 @@ void simulator::complete_join(worker& w) {
       const std::uint64_t k = j.iteration.value();
       if (std::ranges::count(bad_checkpoints_, k) > 0) return fail_join(w, error_code::corrupt);
       w.committed = j.iteration;
-      w.content = expected_content(k);
+      w.content = checkpoint_content_[k];
       break;
     }
     case state_role::initial:
@@ -197,8 +205,11 @@ void simulator::contribute(worker& w) {
   require(k <= history_ + 1, "an iteration is skipped");
   w.prepared = iteration_id{k};
   w.decided = false;
+  w.prepared_in = w.generation;
   group& g = groups_[w.generation.value()];
+  if (any_damage_ && is_wrong(w)) g.wrong[k] ^= w.content;
   g.stop[k] = g.stop[k] || w.stop_bit;
+  g.not_finite[k] = g.not_finite[k] || std::exchange(w.nan, false);
   if (++g.contributed[k] < ranks_.size()) return;
   for (auto& all : ranks_)
     if (all.back().generation == w.generation && all.back().phase == worker_phase::training)
@@ -214,8 +225,17 @@ void simulator::fail_program(worker& w) {
 
 void simulator::decide(worker& w, std::uint64_t k) {
   if (w.failure || w.prepared.value() != k || w.committed.value() >= k) return;
+  if (groups_[w.generation.value()].not_finite[k]) return give_up(w, k);
   w.decided = true;
   later(w, [this, k](worker& x) { commit(x, k); });
+}
+
+// All read that in the decision word: nobody applies it.
+void simulator::give_up(worker& w, std::uint64_t k) {
+  w.prepared = w.committed;
+  write_digest(w);
+  set_place(w, worker_phase::parked, w.generation);
+  from_worker(w, worker_not_finite{w.rank, w.incarnation, {w.generation, iteration_id{k}, {}}});
 }
 
 void simulator::commit(worker& w, std::uint64_t k) {
@@ -227,14 +247,22 @@ void simulator::commit(worker& w, std::uint64_t k) {
   if (k % 2 == 0) take_snapshot(w);
   if (k % 3 == 0 && std::ranges::count(checkpoints_, k) == 0 && dice_.chance(60)) {
     checkpoints_.push_back(k);
+    checkpoint_content_[k] = w.content;
     if (dice_.chance(10)) bad_checkpoints_.push_back(k);
   }
   if (dice_.below(ranks_.size()) < 2) post(progressed{w.generation, w.committed});
+  if (k % 2 == 0) write_digest(w);
   if (k >= policy_.total_iterations || groups_[w.generation.value()].stop[k]) return finish(w);
   later(w, [this](worker& x) { contribute(x); });
 }
 
+// Into its ring, which outlives it.
+void simulator::write_digest(const worker& w) {
+  if (plan_.ranks == 0) written_.push_back({w.rank, w.generation, w.committed, digest(w)});
+}
+
 void simulator::finish(worker& w) {
+  write_digest(w);
   set_place(w, worker_phase::finished, w.generation);
   protocol::finished f;
   f.generation = w.generation;

@@ -33,6 +33,7 @@ policy draw_policy(dice& d, const schedule& plan) {
   p.stop_timeout = milliseconds(5000);
   p.checkpoint_timeout = milliseconds(300);
   p.verdict_timeout = milliseconds(100);
+  p.on_non_finite = non_finite_policy::rollback;
   if (plan.ranks == 0) return p;
   p.world_size = plan.ranks;
   p.total_iterations = 1'000'000;  // until it is stopped
@@ -46,7 +47,8 @@ simulator::simulator(schedule plan)
     : plan_(std::move(plan)),
       dice_(plan_.seed),
       policy_(draw_policy(dice_, plan_)),
-      machine_(policy_) {
+      machine_(policy_),
+      digests_(policy_.world_size) {
   ranks_.resize(policy_.world_size);
   draw_faults();
 }
@@ -114,7 +116,28 @@ nanoseconds simulator::latency() {
   return std::chrono::microseconds(50 + dice_.below(4000));
 }
 
+// Before it hears of what may be the consequence, control reads what the rings say.
+void simulator::read_digests() {
+  const state& now = machine_.current();
+  if (now.at != phase::training && now.at != phase::taking_over) return;
+  const generation_id generation = now.generation;
+  digests_.begin(generation);
+  for (; read_ < written_.size(); ++read_) {
+    const digest_written& each = written_[read_];
+    digests_.add(each.rank, each.generation, each.iteration, each.digest);
+  }
+  const auto found = digests_.judge();
+  if (found.agreed) feed(states_agreed{generation, found.agreed->iteration});
+  if (found.diverged)
+    feed(state_diverged{generation, found.diverged->iteration, found.diverged->ranks});
+}
+
 void simulator::feed(const input& in) {
+  if (end_) return;
+  const bool reads =
+      std::holds_alternative<progressed>(in) || std::holds_alternative<worker_lost>(in) ||
+      std::holds_alternative<worker_finished>(in) || std::holds_alternative<worker_not_finite>(in);
+  if (reads) read_digests();
   if (end_) return;
   ++result_.steps;
   // Before the step, which may end the process.
@@ -126,6 +149,7 @@ void simulator::feed(const input& in) {
     for (const action& a : actions) std::cerr << "    * " << describe(a) << '\n';
   }
   require(!machine_.reason().empty(), "no reason given");
+  gone_back_ = gone_back_ || machine_.current().distrust;
   for (const action& a : actions) {
     require(!end_, "an action after the end");
     std::visit([this](const auto& each) { carry_out(each); }, a);
@@ -181,15 +205,14 @@ void simulator::one_fault(std::uint64_t number) {
   worker* w = nullptr;
   auto& incarnations = ranks_[d.below(ranks_.size())];
   if (!incarnations.empty()) w = &incarnations.back();
-  const std::uint64_t kind = d.below(26);
+  const std::uint64_t kind = d.below(28);
   const bool up = w != nullptr && w->alive;
   const bool large = plan_.ranks > 0;
   if (kind < 8 && up) return die(*w, "killed by signal 9");
   if (kind < 10) return kill_many(kind == 8);
   if (kind < 12 && up) return hang(*w);
   if (kind < 13 && up && w->has_state && !large) {
-    ++w->content;
-    any_damage_ = true;
+    damage(*w, d.next() | 1);
   } else if (kind >= 13 && kind < 15 && !large) {
     post(stop_requested{"somebody asked"});
     stop_asked_ = true;
@@ -204,6 +227,8 @@ void simulator::one_fault(std::uint64_t number) {
     post(peers_reported_lost{generation_id{result_.generations}, {}});
   } else if (kind < 23 && up) {
     replace_trainer(*w);
+  } else if (kind >= 26 && up) {
+    w->nan = true;
   } else if (up && !w->snapshots.empty()) {
     w->snapshots.back().torn = true;
     die(*w, "killed while it wrote a snapshot");
@@ -214,6 +239,19 @@ void simulator::kill_many(bool all) {
   for (auto& incarnations : ranks_)
     if (!incarnations.empty() && (all || dice_.chance(50)))
       die(incarnations.back(), "killed with others");
+}
+
+// A bit flips in its state. It can be mended while another rank knows better: not where one is
+// about to get the damaged state, as all that it has, or dies before they were compared.
+void simulator::damage(worker& w, std::uint64_t by) {
+  w.content ^= by;
+  any_damage_ = true;
+  ++result_.damages;
+  const auto knows = [](const auto& all) { return all.back().alive && all.back().has_state; };
+  const auto is_believed = [](const member& m) { return m.has_state; };
+  if (ranks_.size() == 1 || !std::ranges::all_of(ranks_, knows) ||
+      !std::ranges::all_of(machine_.current().ranks, is_believed))
+    past_mending_ = true;
 }
 
 // The watch over progress finds out.
@@ -234,6 +272,9 @@ void simulator::replace_trainer(worker& w) {
 
 void simulator::die(worker& w, const std::string& cause) {
   if (!w.alive) return;
+  const auto wrong = [this](const auto& all) { return !all.empty() && is_wrong(all.back()); };
+  if (any_damage_ && !machine_.current().distrust && std::ranges::any_of(ranks_, wrong))
+    past_mending_ = true;
   count(w, -1);
   w.alive = false;
   ++result_.kills;
@@ -248,12 +289,14 @@ void simulator::report_loss(const worker& w, const std::string& cause) {
 // What the host table keeps: who was forked. Orders and timers of the old supervisor die with it.
 void simulator::replace_supervisor() {
   ++epoch_;
-  machine_ = machine(policy_);
   take_over over;
   over.branch = branch_;
   over.branch_since = branch_since_;
   over.last_generation = generation_id{result_.generations};
   over.last_committed = iteration_id{history_};
+  over.agreed = machine_.current().agreed;
+  over.not_beyond = machine_.current().not_beyond;
+  machine_ = machine(policy_);
   for (auto& all : ranks_) {
     while (!all.empty() && !all.back().forked) all.pop_back();
     over.incarnations.push_back(all.empty() ? incarnation_id{} : all.back().incarnation);
@@ -261,7 +304,10 @@ void simulator::replace_supervisor() {
   std::vector<worker> dead;
   for (const auto& all : ranks_)
     if (!all.empty() && !all.back().alive) dead.push_back(all.back());
+  read_ = 0;
+  digests_ = digest_watch{policy_.world_size};
   feed(over);
+  read_digests();
   for (const worker& w : dead) report_loss(w, "found dead");
   if (stop_asked_) post(stop_requested{"asked again"});
 }

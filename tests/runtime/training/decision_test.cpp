@@ -38,6 +38,38 @@ TEST(decision, an_infinity_on_every_rank_skips_the_step_and_is_no_divergence) {
   EXPECT_FALSE(decide(words).divergent);
 }
 
+TEST(decision, C35_a_loss_that_is_not_finite_skips_too_and_names_its_rank) {
+  std::array words{word(1, 1), word(std::numeric_limits<double>::infinity(), 1), word(1, 1)};
+  const auto d = decide(words);
+  EXPECT_TRUE(d.skip && d.bad_loss);
+  EXPECT_FALSE(d.divergent);
+  EXPECT_EQ(d.not_finite, (std::vector{rank_id{1}}));
+}
+
+TEST(decision, C35_ranks_that_saw_it_in_their_own_gradients_are_named) {
+  std::array words{word(1, 1), word(1, 1, flag_not_finite), word(1, 1)};
+  for (auto& w : words) w.found_inf = 1;
+  EXPECT_EQ(decide(words).not_finite, (std::vector{rank_id{1}}));
+  EXPECT_FALSE(decide(words).bad_loss);
+}
+
+TEST(decision, C35_the_policy_leaves_an_iteration_unless_the_loss_scaler_can_answer) {
+  decision overflow;
+  overflow.skip = true;
+  decision bad = overflow;
+  bad.bad_loss = true;
+  using enum non_finite_policy;
+  for (const auto policy : {rollback, stop}) {
+    EXPECT_FALSE(leaves_iteration({}, policy, amp_mode::off, 1));
+    EXPECT_TRUE(leaves_iteration(overflow, policy, amp_mode::off, 1));
+    EXPECT_TRUE(leaves_iteration(overflow, policy, amp_mode::bf16, 1));
+    EXPECT_FALSE(leaves_iteration(overflow, policy, amp_mode::fp16, 65536));
+    EXPECT_TRUE(leaves_iteration(overflow, policy, amp_mode::fp16, 1)) << "no scale is left";
+    EXPECT_TRUE(leaves_iteration(bad, policy, amp_mode::fp16, 65536));
+  }
+  EXPECT_FALSE(leaves_iteration(bad, skip, amp_mode::off, 1));
+}
+
 TEST(decision, ranks_that_hold_different_gradients_are_noticed) {
   std::array words{word(1, 1), word(1, 1)};
   words[1].grad_norm = std::nextafter(2.5, 3.0);

@@ -104,7 +104,8 @@ struct lone_rank {
                            role,
                            iteration,
                            rank_id{0},
-                           checkpoint};
+                           checkpoint,
+                           digest_every};
     return worker.join(request, comm, state);
   }
 
@@ -121,6 +122,7 @@ struct lone_rank {
   worker_memories memories;
   std::vector<protocol::snapshot_ready> snapshots;
   std::uint64_t generation = 0;
+  std::uint64_t digest_every = 0;
   std::shared_ptr<lone_communicator> comm;
   trainer worker;
 };

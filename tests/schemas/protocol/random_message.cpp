@@ -61,6 +61,7 @@ void fill(message_source& s, zygote_ready& m) {
        s.number(),
        s.number(),
        s.number(),
+       s.number(),
        s.number()};
 }
 void fill(message_source& s, zygote_refused& m) {
@@ -89,7 +90,8 @@ void fill(message_source& s, join& m) {
        static_cast<state_role>(s.below(6)),
        any_number<iteration_id>(s),
        rank_id{source},
-       "/" + s.text(200, false)};
+       "/" + s.text(200, false),
+       s.number()};
 }
 void fill(message_source& s, train& m) {
   m = {any_number<generation_id>(s)};
@@ -140,6 +142,15 @@ void fill(message_source& s, finished& m) {
 void fill(message_source& s, program_failed& m) {
   m = {any_number<generation_id>(s), any_number<iteration_id>(s), s.text(300)};
 }
+void fill(message_source& s, injure& m) {
+  m = {static_cast<injury_kind>(s.below(2)), static_cast<injury_target>(s.below(2)),
+       any_number<iteration_id>(s), s.number()};
+}
+void fill(message_source& s, not_finite& m) {
+  m.generation = any_number<generation_id>(s);
+  m.iteration = any_number<iteration_id>(s);
+  for (auto n = s.below(9); n > 0; --n) m.ranks.push_back(any_rank(s));
+}
 template <class Empty>
 requires std::is_empty_v<Empty>
 void fill(message_source&, Empty&) {}
@@ -158,8 +169,8 @@ auto fields(const fork_worker& m) {
   return std::tie(a, b, c);
 }
 auto fields(const zygote_ready& m) {
-  const auto& [a, b, c, d, e, f, g] = m;
-  return std::tie(a, b, c, d, e, f, g);
+  const auto& [a, b, c, d, e, f, g, h] = m;
+  return std::tie(a, b, c, d, e, f, g, h);
 }
 auto fields(const zygote_refused& m) {
   const auto& [all] = m;
@@ -182,8 +193,8 @@ auto fields(const worker_exited& m) {
   return std::tie(a, b, c, d, e);
 }
 auto fields(const join& m) {
-  const auto& [a, b, c, d, e, f, g, h] = m;
-  return std::tie(a, b, c, d, e, f, g, h);
+  const auto& [a, b, c, d, e, f, g, h, i] = m;
+  return std::tie(a, b, c, d, e, f, g, h, i);
 }
 auto fields(const train& m) {
   const auto& [a] = m;
@@ -223,6 +234,14 @@ auto fields(const finished& m) {
       a, b, c, d, e, std::bit_cast<std::uint64_t>(f), std::bit_cast<std::uint64_t>(g)};
 }
 auto fields(const program_failed& m) {
+  const auto& [a, b, c] = m;
+  return std::tie(a, b, c);
+}
+auto fields(const injure& m) {
+  const auto& [a, b, c, d] = m;
+  return std::tie(a, b, c, d);
+}
+auto fields(const not_finite& m) {
   const auto& [a, b, c] = m;
   return std::tie(a, b, c);
 }

@@ -96,7 +96,11 @@ void fill_when(chaos_entry& entry) {
 
 chaos_entry fault(std::uint32_t world) {
   chaos_entry entry;
-  entry.kind = pick({chaos_kind::kill, chaos_kind::stop, chaos_kind::kill_actor});
+  entry.kind = pick({chaos_kind::kill, chaos_kind::stop, chaos_kind::kill_actor, chaos_kind::nan,
+                     chaos_kind::flip_bit});
+  if (entry.kind == chaos_kind::nan || entry.kind == chaos_kind::flip_bit) {
+    entry.target = pick({chaos_target::gradient, chaos_target::parameter});
+  }
   if (entry.kind == chaos_kind::kill_actor) {
     const auto trainer = "trainer:" + std::to_string(between(0u, world - 1));
     entry.actor =

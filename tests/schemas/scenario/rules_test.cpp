@@ -162,10 +162,9 @@ TEST(C37_chaos, a_kill_without_a_rank_is_refused) {
 }
 
 TEST(C37_chaos, an_entry_without_a_kind_is_refused) {
-  EXPECT_THAT(
-      chaos_faults("rank = 1\nat_iteration = 3"),
-      ElementsAre("a.toml:5: chaos[0].kind: expected one of \"kill\", \"stop\", \"kill_actor\", found "
-                  "none"));
+  EXPECT_THAT(chaos_faults("rank = 1\nat_iteration = 3"),
+              ElementsAre("a.toml:5: chaos[0].kind: expected one of \"kill\", \"stop\", "
+                          "\"kill_actor\", \"nan\", \"flip_bit\", found none"));
 }
 
 TEST(C37_chaos, an_unknown_actor_is_refused_with_the_nearest_one) {
@@ -202,9 +201,10 @@ TEST(C37_chaos, a_rank_for_an_actor_or_an_actor_for_a_rank_is_refused) {
   EXPECT_THAT(chaos_faults("kind = \"stop\"\nactor = \"metrics\"\nrank = 1\nevery = 5"),
               ElementsAre("a.toml:7: chaos[0].actor: expected no actor with kind = \"stop\", found "
                           "\"metrics\"; actors die with kind = \"kill_actor\""));
-  EXPECT_THAT(chaos_faults("kind = \"stop\"\nevery = 5"),
-              ElementsAre("a.toml:6: chaos[0].rank: expected the rank to stop, found neither `rank` "
-                          "nor `ranks`; write rank = 1, ranks = [0, 1] or ranks = \"all\""));
+  EXPECT_THAT(
+      chaos_faults("kind = \"stop\"\nevery = 5"),
+      ElementsAre("a.toml:6: chaos[0].rank: expected the rank to stop, found neither `rank` "
+                  "nor `ranks`; write rank = 1, ranks = [0, 1] or ranks = \"all\""));
 }
 
 TEST(C37_chaos, a_fault_after_the_end_is_refused) {

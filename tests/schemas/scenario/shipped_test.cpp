@@ -21,7 +21,9 @@ loaded_scenario load_well(const std::string& name, const std::vector<std::string
 std::map<std::string, std::string> training_of(const loaded_scenario& loaded) {
   std::map<std::string, std::string> values;
   for (const auto& value : loaded.resolved) {
+    // What ranks do about a NaN changes nothing where there is none.
     const bool may_differ = value.key == "run.name" || value.key.starts_with("chaos") ||
+                            value.key == "train.on_non_finite" ||
                             value.key == "checkpoint.restore_from_memory" ||
                             value.key == "checkpoint.snapshot_every_iterations";
     if (!may_differ) values[value.key] = value.value;
@@ -44,7 +46,7 @@ TEST(shipped_scenarios, the_faulty_ones_train_exactly_as_mnist_does) {
   const auto plain = training_of(load_well("mnist.toml"));
   EXPECT_GT(plain.size(), 50u);
   for (const auto* name : {"kill_rank.toml", "kill_all.toml", "kill_all_memory.toml",
-                           "kill_actors.toml", "stop_rank.toml"}) {
+                           "kill_actors.toml", "stop_rank.toml", "flip_bit.toml", "nan.toml"}) {
     const auto faulty = load_well("chaos/" + std::string{name});
     EXPECT_EQ(training_of(faulty), plain) << name;
     EXPECT_GE(faulty.values.chaos.size(), 3u) << name;
@@ -67,6 +69,18 @@ TEST(shipped_scenarios, stop_rank_stops_each_rank) {
     ranks.insert(entry.ranks.begin(), entry.ranks.end());
   }
   EXPECT_THAT(ranks, testing::ElementsAre(0, 1));
+}
+
+TEST(shipped_scenarios, flip_bit_flips_weights_and_gradients_and_nan_goes_back) {
+  std::set<chaos_target> targets;
+  for (const auto& entry : load_well("chaos/flip_bit.toml").values.chaos) {
+    EXPECT_EQ(entry.kind, chaos_kind::flip_bit);
+    targets.insert(entry.target);
+  }
+  EXPECT_EQ(targets.size(), 2U);
+  const auto nan = load_well("chaos/nan.toml").values;
+  EXPECT_EQ(nan.train.on_non_finite, non_finite_policy::rollback);
+  for (const auto& entry : nan.chaos) EXPECT_EQ(entry.kind, chaos_kind::nan);
 }
 
 TEST(shipped_scenarios, kill_all_leaves_no_survivor) {

@@ -1,0 +1,80 @@
+#include <bit>
+#include <limits>
+#include <runtime/data/random.hpp>
+#include <runtime/training/injury.hpp>
+#include <utility>
+
+namespace ftrt::training {
+namespace {
+
+// Parameter elements in layout order: number -> place in the flat range; gaps are none.
+class elements {
+ public:
+  explicit elements(const state_layout& layout) : layout_(layout) {
+    for (const auto& tensor : layout.tensors) count_ += count_of(tensor);
+  }
+
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] std::size_t place(std::uint64_t number) const {
+    for (const auto& tensor : layout_.tensors) {
+      const auto here = count_of(tensor);
+      if (number < here) return tensor.offset_bytes / sizeof(float) + number;
+      number -= here;
+    }
+    return 0;
+  }
+
+ private:
+  static std::uint64_t count_of(const tensor_spec& tensor) {
+    return tensor.section == tensor_section::parameter ? tensor.size_bytes / sizeof(float) : 0;
+  }
+
+  const state_layout& layout_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace
+
+injury_moment moment_of(const protocol::injure& what) {
+  if (what.target == protocol::injury_target::parameter) return injury_moment::after_commit;
+  return what.kind == protocol::injury_kind::nan ? injury_moment::before_backward
+                                                 : injury_moment::before_apply;
+}
+
+void injury_box::add(const protocol::injure& what) {
+  const std::lock_guard lock{mutex_};
+  if (waiting_.size() == capacity) waiting_.pop_front();
+  waiting_.push_back(what);
+  any_.store(true, std::memory_order_release);
+}
+
+std::vector<protocol::injure> injury_box::take(iteration_id k, injury_moment moment) {
+  std::vector<protocol::injure> due;
+  if (!any_.load(std::memory_order_acquire)) return due;
+  const std::lock_guard lock{mutex_};
+  std::erase_if(waiting_, [&](const protocol::injure& what) {
+    if (what.iteration > k || moment_of(what) != moment) return false;
+    due.push_back(what);
+    return true;
+  });
+  any_.store(!waiting_.empty(), std::memory_order_release);
+  return due;
+}
+
+void carry_out(const protocol::injure& what, const state_layout& layout, std::span<float> values) {
+  const elements all{layout};
+  if (all.count() == 0) return;
+  const auto hash = data::hash_of(what.seed, what.iteration.value());
+  auto place = all.place(hash % all.count());
+  for (std::uint64_t i = 1; i < all.count() && values[place] == 0; ++i) {
+    place = all.place((hash + i) % all.count());
+  }
+  if (what.kind == protocol::injury_kind::nan) {
+    values[place] = std::numeric_limits<float>::quiet_NaN();
+    return;
+  }
+  const auto bit = 23 + static_cast<unsigned>((hash >> 32) % 7);
+  values[place] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(values[place]) ^ (1U << bit));
+}
+
+}  // namespace ftrt::training
