@@ -85,6 +85,10 @@ result<std::optional<storage::run_holder>> ask(const fs::path& run_directory,
 result<void> look_up(stop_report& report, const fs::path& run_directory) {
   auto row = find_run(run_directory.parent_path(), run_directory.filename().string());
   if (!row) return tl::unexpected(std::move(row.error()));
+  // A name may be the beginning of another run's, a folder may not.
+  if (row->directory.filename() != run_directory.filename()) {
+    return fail(error_code::not_found, "there is no run in " + run_directory.string());
+  }
   report.run = std::move(*row);
   const auto checkpoints = list_checkpoints(run_directory);
   if (!checkpoints) return {};  // a run that has just begun has none

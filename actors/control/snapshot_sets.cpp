@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <storage/digest.hpp>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -21,9 +22,15 @@ bool whole(const snapshot_set& set) {
   return std::ranges::all_of(set.parts, [](const auto& part) { return part.worker != nullptr; });
 }
 
-}  // namespace
+error damaged(const storage::checkpoint_part& part) {
+  return {error_code::corrupt,
+          "part " + std::to_string(part.part) + ", written by rank " +
+              std::to_string(part.rank.value()) + ", is torn or damaged: its digest differs",
+          ""};
+}
 
-result<held_set> hold(const state_layout& layout, const snapshot_set& set) {
+// Every part as the set names it; what it holds has not been looked at.
+result<held_set> hold_unverified(const state_layout& layout, const snapshot_set& set) {
   held_set held;
   const auto parts = static_cast<std::uint32_t>(set.parts.size());
   for (std::uint32_t part = 0; part < parts; ++part) {
@@ -36,12 +43,17 @@ result<held_set> hold(const state_layout& layout, const snapshot_set& set) {
     held.parts.push_back({part, worker->rank, worker->incarnation, snapshot->content()});
     held.slots.push_back(std::move(*snapshot));
   }
+  return held;
+}
+
+}  // namespace
+
+result<held_set> hold(const state_layout& layout, const snapshot_set& set) {
+  auto held = hold_unverified(layout, set);
+  if (!held) return held;
   // Not before all are held: while one is read, the next would be overwritten.
-  for (std::uint32_t part = 0; part < parts; ++part) {
-    if (held.slots[part].verify()) continue;
-    return fail(error_code::corrupt, "part " + std::to_string(part) + ", written by rank " +
-                                         std::to_string(held.parts[part].rank.value()) +
-                                         ", is torn or damaged: its digest differs");
+  for (std::size_t part = 0; part < held->parts.size(); ++part) {
+    if (!held->slots[part].verify()) return tl::unexpected(damaged(held->parts[part]));
   }
   return held;
 }
@@ -74,16 +86,20 @@ std::vector<snapshot_set> complete_sets(
 }
 
 result<storage::shared_memory> assemble(const state_layout& layout, const snapshot_set& set) {
-  auto held = hold(layout, set);
+  auto held = hold_unverified(layout, set);
   if (!held) return tl::unexpected(std::move(held.error()));
   auto memory = storage::shared_memory::create("ftrt-restore", layout.arena_bytes);
   if (!memory) return memory;
   const auto parts = static_cast<std::uint32_t>(held->parts.size());
   for (std::uint32_t part = 0; part < parts; ++part) {
     const auto content = held->parts[part].content;
-    if (content.empty()) continue;
-    std::memcpy(memory->data() + part_of(layout, part, parts).begin_bytes, content.data(),
-                content.size());
+    const auto copy =
+        memory->bytes().subspan(part_of(layout, part, parts).begin_bytes, content.size());
+    if (!content.empty()) std::memcpy(copy.data(), content.data(), content.size());
+    // The copy is verified, not the slot: a worker may scribble over that at any time.
+    if (storage::digest_of(copy) != held->slots[part].header().digest) {
+      return tl::unexpected(damaged(held->parts[part]));
+    }
   }
   return memory;
 }

@@ -111,20 +111,21 @@ void host_table::enlist(const entry_ptr& worker) {
 }
 
 // An older incarnation's memories go as soon as nobody needs them any more. Its snapshots are
-// needed as long as no successor has written any, however often successors die before they train.
+// needed until its successors have written two, however often they die: by the newer one all ranks
+// had written the older, while the newest may be whole in nobody's memory but this rank's.
 void host_table::forget_the_dead(rank_id rank, incarnation_id newest) {
   std::vector<key> known;
   for (const auto& [id, worker] : entries_) {
     if (id.first == rank) known.push_back(id);
   }
-  bool newer_snapshots = false;
+  std::size_t newer_snapshots = 0;
   for (const key& id : known | std::views::reverse) {
     const auto& worker = *entries_[id];
-    const bool has_any =
-        !storage::list_ready(worker.snapshots, program_.layout.arena_bytes).empty();
+    const auto snapshots =
+        storage::list_ready(worker.snapshots, program_.layout.arena_bytes).size();
     const bool old = worker.dead && id.second.value() + 2 <= newest.value();
-    if (old && (newer_snapshots || !has_any)) entries_.erase(id);
-    newer_snapshots = newer_snapshots || has_any;
+    if (old && (newer_snapshots >= 2 || snapshots == 0)) entries_.erase(id);
+    newer_snapshots += snapshots;
   }
 }
 

@@ -137,6 +137,7 @@ class host_table {
   void deliver_notices();
   void on_lifeline(const entry_ptr& worker);
   void order_due_spare();
+  void kill_late_spares();
   [[nodiscard]] int patience_ms() const;
 
   // Under the lock.
@@ -155,6 +156,7 @@ class host_table {
   [[nodiscard]] bool hand_out_spare(const fork_request& request);
   void forget_spare(const entry_ptr& spare);
   void postpone_spares();
+  [[nodiscard]] std::chrono::nanoseconds next_look_at_spares() const;
   [[nodiscard]] result<entry_ptr> make_entry(const fork_request& request,
                                              std::vector<unique_fd>& for_worker);
   [[nodiscard]] entry_ptr find(rank_id rank, incarnation_id incarnation) const;

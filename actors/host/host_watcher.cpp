@@ -6,12 +6,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <spdlog/spdlog.h>
-
 #include <actors/host/clock.hpp>
-#include <actors/host/exit_status.hpp>
 #include <actors/host/host_table.hpp>
+#include <actors/host/log.hpp>
 #include <actors/host/process_signals.hpp>
+#include <actors/host/process_state.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <schemas/protocol/channel.hpp>
@@ -59,6 +58,7 @@ void host_table::watch() {
     const int count = ::epoll_wait(epoll_.get(), events, 32, patience_ms());
     for (int i = 0; i < count; ++i) dispatch(events[i].data.u64);
     confirm_late_deaths();
+    kill_late_spares();
     order_due_spare();
     deliver_notices();
   }
@@ -91,9 +91,11 @@ int host_table::patience_ms() const {
   constexpr int look_for_cause_ms = 5;
   const std::lock_guard lock{mutex_};
   if (!late_deaths_.empty()) return look_for_cause_ms;
-  if (ending_ || !zygote_ready_ || spares_.size() >= config_.spares) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(spare_due_ - monotonic_now());
-  return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+  const auto next = next_look_at_spares();
+  if (next == std::chrono::nanoseconds::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - monotonic_now());
+  constexpr std::int64_t longest = 60 * 60 * 1000;
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, longest));
 }
 
 void host_table::on_zygote_packet() {
@@ -163,7 +165,7 @@ void host_table::handle(const protocol::worker_forked& forked, unique_fd pidfd) 
 
 void host_table::handle(const protocol::fork_failed& failed) {
   if (failed.spare != 0) {
-    spdlog::debug("a spare could not be forked: {}", failed.text);
+    log().debug("a spare could not be forked: {}", failed.text);
     if (const auto spare = find_serial(failed.spare)) forget_spare(spare);
     return;
   }
@@ -187,7 +189,7 @@ void host_table::settle_death(const entry_ptr& worker, std::string cause) {
   std::erase_if(late_deaths_, [&](const late_death& late) { return late.worker == worker; });
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
   if (is_waiting(worker)) {
-    spdlog::debug("spare {}: {}", worker->serial, worker->exit_cause);
+    log().debug("spare {}: {}", worker->serial, worker->exit_cause);
     forget_spare(worker);
   } else {
     notices_.push_back({notice::kind::exited, worker->rank, worker->incarnation, {}});
@@ -232,6 +234,7 @@ void host_table::on_standard_error(const entry_ptr& worker) {
       return;
     }
     const std::string_view written{text, static_cast<std::size_t>(count)};
+    const std::lock_guard lock{mutex_};
     worker->errors.append(written);
     forward_output(*worker, written);
   }
@@ -241,13 +244,12 @@ void host_table::on_standard_error(const entry_ptr& worker) {
 // prints beyond the limit is only in its tail.
 void host_table::forward_output(worker_entry& worker, std::string_view text) {
   constexpr std::size_t most_forwarded = 8u << 20;
+  // What a spare says waits in its tail for a rank.
+  if (listener_ == nullptr || worker.incarnation.value() == 0) return;
   if (worker.forwarded_bytes >= most_forwarded) return;
   worker.forwarded_bytes += text.size();
   std::string said{text};
   if (worker.forwarded_bytes >= most_forwarded) said += "\n[ftrt: the rest is not kept]\n";
-  const std::lock_guard lock{mutex_};
-  // What a spare says waits in its tail for a rank.
-  if (listener_ == nullptr || worker.incarnation.value() == 0) return;
   notices_.push_back({notice::kind::wrote, worker.rank, worker.incarnation, std::move(said)});
 }
 

@@ -1,10 +1,11 @@
 // The host table's spares: workers that wait, warm, for a rank to be lost.
 
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <actors/host/clock.hpp>
 #include <actors/host/host_table.hpp>
+#include <actors/host/log.hpp>
+#include <actors/host/process_state.hpp>
 #include <algorithm>
 #include <schemas/protocol/channel.hpp>
 
@@ -46,14 +47,35 @@ void host_table::postpone_spares() {
   spare_due_ = monotonic_now() + spare_delay * (1U << std::min(cold_spares_lost_, most_doublings));
 }
 
+void host_table::kill_late_spares() {
+  const std::lock_guard lock{mutex_};
+  const auto now = monotonic_now();
+  for (const auto& spare : spares_) {
+    if (spare->warm || spare->doomed || now < spare->warm_by) continue;
+    kill_locked(spare, "a spare that was not ready by supervision.start_timeout");
+  }
+}
+
+// When the table must look at its spares again; the largest time: not by itself.
+std::chrono::nanoseconds host_table::next_look_at_spares() const {
+  auto next = std::chrono::nanoseconds::max();
+  if (ending_ || !zygote_ready_) return next;
+  if (spares_.size() < config_.spares) next = spare_due_;
+  for (const auto& spare : spares_) {
+    if (!spare->warm && !spare->doomed) next = std::min(next, spare->warm_by);
+  }
+  return next;
+}
+
 void host_table::order_due_spare() {
   const std::lock_guard lock{mutex_};
   if (ending_ || !zygote_ready_ || spares_.size() >= config_.spares) return;
   if (monotonic_now() < spare_due_) return;
   if (auto ordered = order_fork({{}, {}, true})) {
+    (*ordered)->warm_by = monotonic_now() + config_.start_timeout;
     spares_.push_back(std::move(*ordered));
   } else {
-    spdlog::debug("no spare: {}", ordered.error().describe());
+    log().debug("no spare: {}", ordered.error().describe());
   }
   postpone_spares();
 }
@@ -81,6 +103,10 @@ bool host_table::hand_out_spare(const fork_request& request) {
         spares_, [](const entry_ptr& spare) { return spare->warm && !spare->doomed; });
     if (found == spares_.end()) return false;
     const auto spare = *found;
+    if (is_stopped(spare->pid)) {  // it would take its rank and never answer
+      kill_locked(spare, "a spare that was stopped");
+      continue;
+    }
     if (protocol::send_packet(spare->lifeline.get(),
                               protocol::assign{request.rank, request.incarnation})) {
       spares_.erase(found);

@@ -52,10 +52,11 @@ struct worker_entry {
   std::atomic<std::int64_t> fault_ns{0};  // CLOCK_MONOTONIC of the fault where ftrt caused it
 
   // Written under the table's lock before `dead`.
-  bool warm = false;       // a spare that may be handed out
-  bool doomed = false;     // ftrt sent SIGKILL, or will as soon as there is a process
-  std::string kill_cause;  // why ftrt killed it; empty where it did not
-  std::string exit_cause;  // "killed by signal 9 (SIGKILL)"
+  bool warm = false;                   // a spare that may be handed out
+  std::chrono::nanoseconds warm_by{};  // a spare that is not warm by then is given up
+  bool doomed = false;                 // ftrt sent SIGKILL, or will as soon as there is a process
+  std::string kill_cause;              // why ftrt killed it; empty where it did not
+  std::string exit_cause;              // "killed by signal 9 (SIGKILL)"
 };
 
 }  // namespace ftrt::host

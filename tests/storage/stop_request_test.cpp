@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -154,8 +155,7 @@ TEST_F(stop_run_of, a_holder_that_dies_without_a_word_ends_the_wait_and_is_not_i
     const auto run = run_directory::open(path_);
     if (!run) return 1;
     held.say();
-    while (!take_stop_request(path_, run->hold_token())) {
-    }
+    while (!take_stop_request(path_, run->hold_token())) ::poll(nullptr, 0, 1);
     ::raise(SIGKILL);
     return 0;
   }};
@@ -169,6 +169,9 @@ TEST_F(stop_run_of, a_holder_that_dies_without_a_word_ends_the_wait_and_is_not_i
 
 TEST_F(stop_run_of, nothing_is_not_found) {
   EXPECT_EQ(stop_run(runs_.path() / "none").error().code, error_code::not_found);
+  // Nor is the beginning of another run's name a run.
+  const auto part = path_.parent_path() / path_.filename().string().substr(0, 3);
+  EXPECT_EQ(stop_run(part).error().code, error_code::not_found);
 }
 
 }  // namespace

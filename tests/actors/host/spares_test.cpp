@@ -5,6 +5,7 @@
 
 #include <actors/host/host_table.hpp>
 #include <actors/host/process_signals.hpp>
+#include <actors/host/process_state.hpp>
 #include <condition_variable>
 #include <cstdlib>
 #include <fstream>
@@ -155,6 +156,18 @@ TEST_F(spares, a_spare_that_dies_is_replaced_and_nobody_is_told) {
     return now.size() == 1 && now.front() != pid;
   }));
   EXPECT_TRUE(listener_.heard().empty());
+}
+
+TEST_F(spares, C06_a_spare_that_is_stopped_is_given_up_and_the_rank_forked) {
+  start(1);
+  ASSERT_TRUE(has_spares(1));
+  const auto pid = table_->warm_spares().front();
+  ::kill(pid, SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return is_stopped(pid); }));
+  spawn(1, 1);
+  EXPECT_NE(worker(1)->pid, pid);
+  EXPECT_TRUE(has_spares(1)) << "another one";
+  EXPECT_NE(table_->warm_spares().front(), pid);
 }
 
 TEST_F(spares, a_rank_that_was_a_spare_dies_under_its_own_name) {

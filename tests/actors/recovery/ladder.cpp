@@ -5,15 +5,15 @@
 // The rungs below the survivors, as control searches them, and the shrinking of what failed.
 namespace ftrt::recovery::sim {
 
-// As the host table does: an older incarnation's snapshots are kept while no successor has any.
+// As the host table does: an older incarnation's snapshots are kept until successors have two.
 void simulator::forget_the_dead(std::vector<worker>& incarnations) {
-  bool newer = false;
+  std::size_t newer = 0;
   for (std::size_t i = incarnations.size(); i-- > 0;) {
     worker& w = incarnations[i];
     if (w.snapshots.empty()) continue;
-    if (newer && i + 2 < incarnations.size()) w.snapshots.clear();
-    newer = true;
-    if (i + 4 < incarnations.size()) break;  // all before are empty by now
+    const auto count = w.snapshots.size();
+    if (newer >= 2 && i + 2 < incarnations.size()) w.snapshots.clear();
+    newer += count;
   }
   const auto of_no_use = [&] {
     return incarnations.size() > 4 && incarnations.front().snapshots.empty();

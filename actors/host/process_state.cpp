@@ -1,7 +1,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <actors/host/exit_status.hpp>
+#include <actors/host/process_state.hpp>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -37,6 +37,12 @@ std::optional<int> wait_status_of_unreaped(pid_t pid, int pidfd) {
   // Unreaped still, so the number was its own while it was read.
   if (!is_unreaped(pidfd)) return std::nullopt;
   return status;
+}
+
+bool is_stopped(pid_t pid) {
+  std::string state;
+  fields_of(pid) >> state;
+  return state == "T" || state == "t";
 }
 
 }  // namespace ftrt::host

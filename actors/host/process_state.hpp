@@ -14,4 +14,8 @@ namespace ftrt::host {
 // block. Source: proc_pid_stat(5), field 52.
 [[nodiscard]] std::optional<int> wait_status_of_unreaped(pid_t pid, int pidfd);
 
+// Whether a process stands still by SIGSTOP or a tracer, and so cannot answer. False also where it
+// is gone. Any thread; does not block.
+[[nodiscard]] bool is_stopped(pid_t pid);
+
 }  // namespace ftrt::host

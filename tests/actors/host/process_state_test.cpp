@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <actors/host/exit_status.hpp>
+#include <actors/host/process_state.hpp>
 #include <schemas/unique_fd.hpp>
 
 namespace ftrt::host {
@@ -65,6 +65,21 @@ TEST(exit_status, of_a_reaped_process_or_of_success_is_left_to_the_parent) {
   child.reap();
   EXPECT_FALSE(child.status());
   EXPECT_FALSE(ended_child{[] {}}.status());
+}
+
+TEST(process_state, tells_who_is_stopped_from_who_runs) {
+  const auto child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  EXPECT_FALSE(is_stopped(child));
+  ::kill(child, SIGSTOP);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  EXPECT_TRUE(is_stopped(child));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  EXPECT_FALSE(is_stopped(child));
 }
 
 }  // namespace
