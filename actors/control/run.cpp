@@ -1,11 +1,14 @@
 #include <sys/resource.h>
 
 #include <actors/control/live_run.hpp>
+#include <actors/control/resume_rules.hpp>
 #include <actors/host/zygote_process.hpp>
 #include <ftrt/catalog.hpp>
 #include <ftrt/run.hpp>
 #include <iterator>
+#include <span>
 #include <storage/catalog.hpp>
+#include <storage/file_ops.hpp>
 #include <utility>
 
 namespace ftrt {
@@ -13,6 +16,10 @@ namespace {
 
 tl::unexpected<start_error> failed(error why) {
   return tl::unexpected(start_error{{}, std::move(why)});
+}
+
+tl::unexpected<start_error> refused(std::vector<diagnostic> faults) {
+  return tl::unexpected(start_error{std::move(faults), std::nullopt});
 }
 
 host::host_config config_of(const scenario& values, std::filesystem::path worker_program) {
@@ -104,6 +111,27 @@ result<std::vector<diagnostic>> faults_of_history(storage::catalog& catalog,
   return faults;
 }
 
+checked<scenario> scenario_to_resume(const std::filesystem::path& file,
+                                     const std::vector<std::string>& overrides) {
+  const auto recorded = load_scenario(file);
+  if (!recorded) return tl::unexpected(recorded.error());
+  auto asked = load_scenario(file, overrides);
+  if (!asked) return tl::unexpected(std::move(asked.error()));
+  auto changed = actors::changes_of_fixed_values(*recorded, *asked, file);
+  if (!changed.empty()) return tl::unexpected(std::move(changed));
+  return std::move(asked->values);
+}
+
+// The run is from now on what was asked for: whoever resumes it next, or waits for its end, reads
+// that.
+result<void> keep_overrides(const std::filesystem::path& scenario_file, const scenario& values,
+                            const std::vector<std::string>& overrides) {
+  if (overrides.empty()) return {};
+  const auto toml = to_toml(values);
+  return storage::publish_file(storage::system_files(), scenario_file,
+                               std::as_bytes(std::span{toml}));
+}
+
 start_error refusal(const std::filesystem::path& scenario_file, error why) {
   if (why.code != error_code::refused) return {{}, std::move(why)};
   return {{diagnostic{scenario_file.string(), 0, "model", "the model of the run's checkpoints",
@@ -117,7 +145,7 @@ tl::expected<std::unique_ptr<run>, start_error> run::start(const scenario& value
                                                            const run_options& options) {
   // A service may have filled the scenario in by hand.
   if (auto faults = check_scenario(values); !faults.empty()) {
-    return tl::unexpected(start_error{std::move(faults), std::nullopt});
+    return refused(std::move(faults));
   }
   auto host = start_host(values, options);
   if (!host) return tl::unexpected(std::move(host.error()));
@@ -140,22 +168,31 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
   if (!row) return failed(std::move(row.error()));
   auto directory = storage::run_directory::open(row->directory);
   if (!directory) return failed(std::move(directory.error()));
-  auto loaded = load_scenario(directory->scenario_file(), overrides);
-  if (!loaded) return tl::unexpected(start_error{std::move(loaded.error()), std::nullopt});
+  const auto file = directory->scenario_file();
+  auto values = scenario_to_resume(file, overrides);
+  if (!values) return refused(std::move(values.error()));
   std::vector<std::string> notes;
   auto catalog = storage::catalog::open(directory->path(), directory->id(), notes);
   if (!catalog) return failed(std::move(catalog.error()));
-  auto beginning = beginning_on_record(*catalog, loaded->values.cluster.ranks);
+  auto beginning = beginning_on_record(*catalog, values->cluster.ranks);
   if (!beginning) return failed(std::move(beginning.error()));
-  auto faults = faults_of_history(*catalog, directory->scenario_file());
+  auto faults = faults_of_history(*catalog, file);
   if (!faults) return failed(std::move(faults.error()));
-  if (!faults->empty()) return tl::unexpected(start_error{std::move(*faults), std::nullopt});
-  auto host = start_host(loaded->values, options);
+  if (!faults->empty()) return refused(std::move(*faults));
+  auto host = start_host(*values, options);
   if (!host) return tl::unexpected(std::move(host.error()));
   if (auto same = check_same_state(*catalog, directory->id(), (*host)->program().layout); !same) {
-    return tl::unexpected(refusal(directory->scenario_file(), std::move(same.error())));
+    return tl::unexpected(refusal(file, std::move(same.error())));
   }
-  return actors::live_run::begin({loaded->values, std::move(*host), std::move(*directory),
+  if (auto passed = actors::end_already_passed(beginning->last_committed.value(),
+                                               (*host)->program().total_iterations, file);
+      !passed.empty()) {
+    return refused(std::move(passed));
+  }
+  if (auto kept = keep_overrides(file, *values, overrides); !kept) {
+    return failed(std::move(kept.error()));
+  }
+  return actors::live_run::begin({*values, std::move(*host), std::move(*directory),
                                   std::move(*catalog), std::move(notes), std::move(*beginning)},
                                  options);
 }

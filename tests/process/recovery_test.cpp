@@ -40,10 +40,13 @@ class small_run : public ::testing::Test {
 
   // Takes the run up, to its end; what it prints goes to the folder, or to another one.
   finished_run resume() { return resume_from(folder_.path()); }
-  finished_run resume_from(const std::filesystem::path& folder) {
-    ftrt_process again{folder,
-                       {"resume", "--runs-directory", (folder_.path() / "runs").string(),
-                        "--summary", (folder / "summary.json").string()}};
+  finished_run resume_from(const std::filesystem::path& folder,
+                           const std::vector<std::string>& sets = {}) {
+    std::vector<std::string> arguments{"resume", "--runs-directory",
+                                       (folder_.path() / "runs").string(), "--summary",
+                                       (folder / "summary.json").string()};
+    for (const auto& set : sets) arguments.insert(arguments.end(), {"--set", set});
+    ftrt_process again{folder, std::move(arguments)};
     return collect(again, folder);
   }
 
@@ -209,6 +212,24 @@ TEST_F(small_run, C05_sigterm_stops_after_a_committed_checkpoint_and_resume_goes
   const auto done = resume();
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(done.summary["weights_digest"], fault_free_digest(long_run_));
+}
+
+TEST_F(small_run, what_a_resume_overrides_stays_and_what_it_may_not_is_refused) {
+  EXPECT_EQ(train(folder_.path(), small_scenario(folder_.path()), {"train.epochs=2"}).exit_code, 0);
+  for (const std::string key : {"run.seed", "train.global_batch"}) {
+    const auto refused = resume_from(folder_.path(), {key + "=32"});
+    EXPECT_EQ(refused.exit_code, 2) << refused.err;
+    EXPECT_NE(refused.err.find(key + ": expected "), std::string::npos) << refused.err;
+  }
+  const auto longer = resume_from(folder_.path(), {"train.epochs=20"});
+  EXPECT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_EQ(longer.summary["weights_digest"], fault_free_digest());
+  const auto again = resume();  // of 20 epochs still
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(again.summary["iterations"], longer.summary["iterations"]);
+  const auto shorter = resume_from(folder_.path(), {"train.epochs=3"});
+  EXPECT_EQ(shorter.exit_code, 2) << shorter.err;
+  EXPECT_NE(shorter.err.find("train.epochs: expected an end"), std::string::npos) << shorter.err;
 }
 
 TEST_F(small_run, C15_a_second_process_on_one_run_directory_names_the_holder) {
