@@ -44,10 +44,7 @@ std::string make_token() {
 }
 
 std::string who_we_are() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  return "pid " + std::to_string(::getpid()) + " on " + host.data() + " since " + utc_now() +
-         " UTC";
+  return name_of_this_process() + " since " + utc_now() + " UTC";
 }
 
 // In one piece and then cut to length, so that a reader never finds it empty.
@@ -94,6 +91,12 @@ tl::unexpected<error> is_held(const fs::path& directory, const run_holder& holde
 }
 
 }  // namespace
+
+std::string name_of_this_process() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return "pid " + std::to_string(::getpid()) + " on " + host.data();
+}
 
 // The file is never removed: another process may be waiting at this very inode.
 result<run_lock> run_lock::take(const fs::path& directory) {

@@ -34,6 +34,9 @@ class run_lock {
   run_lock() = default;
 };
 
+// "pid 12 on host": this process, for people who may read it elsewhere.
+[[nodiscard]] std::string name_of_this_process();
+
 // What the lock file says of its holder.
 struct run_holder {
   std::string text;   // "pid 12 on host since 2026-11-30 12:00:00 UTC", printable

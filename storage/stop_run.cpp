@@ -1,7 +1,4 @@
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <ftrt/scenario.hpp>
 #include <ftrt/stop.hpp>
@@ -26,9 +23,7 @@ constexpr milliseconds longest_pause{100};
 constexpr std::chrono::seconds until_it_says{2};
 
 std::string who_asks() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  return "asked by pid " + std::to_string(::getpid()) + " on " + host.data();
+  return "asked by " + storage::name_of_this_process();
 }
 
 milliseconds time_it_may_take(const fs::path& run_directory) {
