@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <array>
 #include <bit>
 #include <ctime>
@@ -20,6 +22,7 @@ enum word : std::size_t {
   word_applying,
   word_appended = 8,     // records written so far; a cache line of its own
   word_waiting_ns = 16,  // and another one
+  word_thread = 24,      // written once
 };
 
 constexpr std::size_t page_words = 512;
@@ -112,6 +115,7 @@ std::size_t progress_memory_bytes() {
 progress_writer::progress_writer(const shared_memory& memory) : base_(memory.data()) {
   FTRT_ASSERT(memory.size() >= progress_memory_bytes());
   for (std::size_t index = 0; index < page_words; ++index) store(base_, index, 0);
+  store(base_, word_thread, static_cast<std::uint64_t>(::gettid()));
   touch(base_);
 }
 
@@ -183,6 +187,7 @@ progress_view progress_reader::view() const {
   view.collective_sequence = load(base_, word_collective_sequence);
   view.progress_ns = static_cast<std::int64_t>(load(base_, word_progress_ns));
   view.waiting_ns = static_cast<std::int64_t>(load(base_, word_waiting_ns));
+  view.thread = load(base_, word_thread);
   const auto phase = load(base_, word_phase);
   if (phase <= static_cast<std::uint64_t>(train_phase::finished)) {
     view.phase = static_cast<train_phase>(phase);

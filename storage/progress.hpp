@@ -39,6 +39,8 @@ struct progress_view {
   // CLOCK_MONOTONIC of the last time that it looked for a peer in vain and went to sleep again.
   // That is no progress, but it shows a training thread that lives and waits for somebody else.
   std::int64_t waiting_ns = 0;
+  // The kernel's number of the thread, as gettid() gives it to the worker; 0: not told.
+  std::uint64_t thread = 0;
 };
 
 enum class record_kind : std::uint32_t { iteration = 1, evaluation = 2, digest = 3 };
@@ -77,7 +79,8 @@ struct progress_record {
 inline constexpr std::size_t progress_ring_records = 8192;
 [[nodiscard]] std::size_t progress_memory_bytes();
 
-// The writing end. One thread. No call blocks or makes a system call other than the clock's.
+// The writing end, of the thread that makes it: its number is what the page tells. No call blocks,
+// and none after the first makes a system call other than the clock's.
 class progress_writer {
  public:
   // Formats the memory. `memory` must outlive the writer and have progress_memory_bytes().

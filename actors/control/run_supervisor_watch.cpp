@@ -4,6 +4,7 @@
 #include <actors/control/run_supervisor.hpp>
 #include <actors/control/run_supervisor_state.hpp>
 #include <actors/host/clock.hpp>
+#include <actors/host/process_state.hpp>
 #include <storage/progress.hpp>
 
 namespace ftrt::actors {
@@ -14,6 +15,14 @@ constexpr std::chrono::milliseconds look_interval{20};
 constexpr std::chrono::milliseconds close_interval{1};
 // A checkpoint actor that was restarted has forgotten what is awaited.
 constexpr std::chrono::milliseconds ask_again{50};
+
+// What a worker says its training thread is, is looked for among its own.
+std::optional<recovery::processor_use> processor_use_of(const host::worker_entry& worker,
+                                                        const storage::progress_view& page) {
+  const auto time = host::time_of_thread(worker.pid, page.thread);
+  if (!time) return std::nullopt;
+  return recovery::processor_use{time->ran, time->waited, time->runnable};
+}
 
 }  // namespace
 
@@ -59,7 +68,10 @@ std::vector<recovery::sighting> run_supervisor_state::sight() const {
   for (std::uint32_t rank = 0; rank < seen.size(); ++rank) {
     const auto worker = context->host->worker(rank_id{rank});
     if (!worker || worker->dead) continue;
-    seen[rank] = {true, storage::progress_reader{worker->progress}.view()};
+    seen[rank] = {true, storage::progress_reader{worker->progress}.view(), std::nullopt};
+    if (watch->wants_processor_use(rank_id{rank}, seen[rank].page)) {
+      seen[rank].processor = processor_use_of(*worker, seen[rank].page);
+    }
   }
   return seen;
 }

@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 
 namespace ftrt::host {
@@ -17,5 +19,15 @@ namespace ftrt::host {
 // Whether a process stands still by SIGSTOP or a tracer, and so cannot answer. False also where it
 // is gone. Any thread; does not block.
 [[nodiscard]] bool is_stopped(pid_t pid);
+
+// What the kernel's scheduler has given a thread since it began.
+struct thread_time {
+  std::chrono::nanoseconds ran{};     // on a processor
+  std::chrono::nanoseconds waited{};  // for one; a wait that lasts still is added when it ends
+  bool runnable = false;              // is on a processor, or waits for one
+};
+// nullopt: there is no such thread, or this kernel does not tell. `thread` may be anything. Any
+// thread; does not block. Source: the kernel's Documentation/scheduler/sched-stats.rst.
+[[nodiscard]] std::optional<thread_time> time_of_thread(pid_t pid, std::uint64_t thread);
 
 }  // namespace ftrt::host

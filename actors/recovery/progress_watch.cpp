@@ -21,6 +21,8 @@ constexpr double accomplice_share = 0.75;
 constexpr double everybody_factor = 4;
 // A group that waits for nobody gets longer than one rank: making the communicator anew is a guess.
 constexpr int stuck_factor = 2;
+// So many looks without progress, and the kernel is asked whether a rank could have made any.
+constexpr int doubtful_intervals = 2;
 // To save is to copy memory: slower than this it is on no machine.
 constexpr double save_ns_per_byte = 10;
 
@@ -122,8 +124,8 @@ void progress_watch::begin_period(const period& next, std::span<const sighting> 
   committed_.reset();
   tracks_.assign(seen.size(), {});
   for (std::size_t r = 0; r < seen.size(); ++r)
-    tracks_[r] = {seen[r].page.progress_ns, seen[r].page.waiting_ns, seen[r].page.phase, watched_,
-                  watched_};
+    tracks_[r] = {
+        seen[r].page.progress_ns, seen[r].page.waiting_ns, seen[r].page.phase, here(), here(), {}};
 }
 
 void progress_watch::note(std::span<const sighting> seen) {
@@ -131,19 +133,40 @@ void progress_watch::note(std::span<const sighting> seen) {
     track& t = tracks_[r];
     const auto& page = seen[r].page;
     learn_of_evaluation(t, seen[r]);
-    if (page.progress_ns != t.progress_ns) t.progressed = t.gave_sign = watched_;
-    if (page.waiting_ns != t.waiting_ns) t.gave_sign = watched_;
+    if (page.progress_ns != t.progress_ns) t.progressed = t.gave_sign = here();
+    if (page.waiting_ns != t.waiting_ns) t.gave_sign = here();
+    if (seen[r].processor) {
+      t.starved.note(*last_look_, seen[r].processor);
+      for (moment* m : {&t.progressed, &t.gave_sign})
+        if (!m->starved) m->starved = t.starved.total();
+    }
     t.progress_ns = page.progress_ns;
     t.waiting_ns = page.waiting_ns;
     t.at = page.phase;
   }
 }
 
+bool progress_watch::wants_processor_use(rank_id rank, const storage::progress_view& page) const {
+  if (rank.value() >= tracks_.size()) return false;
+  const track& t = tracks_[rank.value()];
+  return t.progress_ns == page.progress_ns &&
+         watched_ - t.progressed.watched >= doubtful_intervals * limits_.interval;
+}
+
+std::chrono::nanoseconds progress_watch::silence(const track& t, const moment& since) const {
+  auto silent = watched_ - since.watched;
+  if (since.starved) {
+    const auto starved = *t.starved.total() - *since.starved;
+    silent = std::min(silent, *last_look_ - since.passed - starved);
+  }
+  return std::max(silent, std::chrono::nanoseconds{0});
+}
+
 // How long evaluations go without progress. Only what was followed by progress is known not to have
 // been a hang.
 void progress_watch::learn_of_evaluation(const track& t, const sighting& s) {
   if (t.at != train_phase::evaluating || s.page.progress_ns == t.progress_ns) return;
-  evaluation_gap_ = std::max(evaluation_gap_, watched_ - t.progressed);
+  evaluation_gap_ = std::max(evaluation_gap_, watched_ - t.progressed.watched);
   if (s.page.phase > train_phase::joining && s.page.phase != train_phase::evaluating)
     has_evaluated_ = true;
 }
@@ -181,8 +204,8 @@ std::vector<rank_id> progress_watch::silent_for(double share, const state& group
   for (std::uint32_t r = 0; r < seen.size(); ++r) {
     if (is_done(group.ranks[r], seen[r], group)) continue;
     const auto limit = static_cast<double>(limit_of(group.ranks[r], seen[r]).count());
-    const auto silence = static_cast<double>((watched_ - tracks_[r].gave_sign).count());
-    if (silence > share * limit) silent.emplace_back(r);
+    const auto silent_ns = static_cast<double>(silence(tracks_[r], tracks_[r].gave_sign).count());
+    if (silent_ns > share * limit) silent.emplace_back(r);
   }
   return silent;
 }
@@ -227,7 +250,8 @@ bool progress_watch::all_wait(const state& group, std::span<const sighting> seen
   for (std::uint32_t r = 0; r < seen.size(); ++r) {
     if (is_done(group.ranks[r], seen[r], group)) continue;
     anybody = true;
-    if (watched_ - tracks_[r].progressed <= stuck_factor * limit_of(group.ranks[r], seen[r]))
+    if (silence(tracks_[r], tracks_[r].progressed) <=
+        stuck_factor * limit_of(group.ranks[r], seen[r]))
       return false;
   }
   return anybody;
@@ -247,7 +271,7 @@ void progress_watch::escalate(findings& found, const state& group, std::span<con
   const std::string how = cat("; all ranks waited, for the ", stuck_, ". time at iteration ", here);
   std::uint32_t oldest = 0;
   for (std::uint32_t r = 1; r < seen.size(); ++r)
-    if (tracks_[r].progressed < tracks_[oldest].progressed) oldest = r;
+    if (tracks_[r].progressed.watched < tracks_[oldest].progressed.watched) oldest = r;
   for (std::uint32_t r = 0; r < seen.size(); ++r)
     if (stuck_ > 2 || r == oldest) accuse(found, rank_id{r}, group, seen, how);
 }
@@ -257,9 +281,12 @@ void progress_watch::accuse(findings& found, rank_id rank, const state& group,
   const sighting& s = seen[rank.value()];
   const track& t = tracks_[rank.value()];
   const auto limit = limit_of(group.ranks[rank.value()], s);
-  found.culprits.push_back(
-      {rank, cat("made no progress for ", to_ms(watched_ - t.progressed), " ms ", where(s, group),
-                 " (limit ", to_ms(limit), " ms)", how)});
+  const auto lasted = watched_ - t.progressed.watched;
+  const auto starved = lasted - silence(t, t.progressed);
+  const std::string excused =
+      to_ms(starved) > 0 ? cat(", ", to_ms(starved), " ms of them without a processor") : "";
+  found.culprits.push_back({rank, cat("made no progress for ", to_ms(lasted), " ms", excused, " ",
+                                      where(s, group), " (limit ", to_ms(limit), " ms)", how)});
 }
 
 }  // namespace ftrt::recovery

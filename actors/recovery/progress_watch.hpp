@@ -1,6 +1,7 @@
 #pragma once
 
 #include <actors/recovery/machine.hpp>
+#include <actors/recovery/starvation.hpp>
 #include <actors/recovery/step_times.hpp>
 #include <chrono>
 #include <cstdint>
@@ -34,6 +35,8 @@ struct watch_limits {
 struct sighting {
   bool alive = false;
   storage::progress_view page;
+  // Of its training thread; wanted where wants_processor_use() says so, and may be unknown there.
+  std::optional<processor_use> processor;
 };
 
 // What a look comes to. All empty: nobody hangs.
@@ -55,7 +58,8 @@ struct findings {
 //   which its training thread repeats while it does. Where a communicator cannot say so, those who
 //   wait in a collective are spared as long as there is anybody else to blame.
 // - Time in which control itself did not look (it was stopped, the machine slept or was
-//   overloaded) is nobody's fault and does not count.
+//   overloaded) is nobody's fault and does not count. Nor does time in which a training thread
+//   wanted a processor and the machine gave it none.
 // - It rests while membership changes: all waits of the machine have deadlines of their own.
 //
 //   progress_watch watch{limits};
@@ -67,19 +71,30 @@ class progress_watch {
   // `seen` has one entry for each rank. `now` is monotonic and does not run backwards.
   [[nodiscard]] findings look(time_point now, const state& group, std::span<const sighting> seen);
 
+  // Whether a rank whose page is this one has been without progress for a while.
+  [[nodiscard]] bool wants_processor_use(rank_id rank, const storage::progress_view& page) const;
+
   // How long a step may take at present.
   [[nodiscard]] std::chrono::nanoseconds step_limit() const;
   [[nodiscard]] std::chrono::nanoseconds save_limit() const;
   [[nodiscard]] std::chrono::nanoseconds evaluation_limit() const;
 
  private:
-  // When, in watched time, a rank's page was last seen to change.
+  // A moment of a rank: in time that was watched, in time that passed, and in time that it was
+  // starved by then, which is filled in with the first look that knows.
+  struct moment {
+    time_point watched{};
+    time_point passed{};
+    std::optional<std::chrono::nanoseconds> starved;
+  };
+  // When a rank's page was last seen to change.
   struct track {
     std::int64_t progress_ns = 0;
     std::int64_t waiting_ns = 0;
     storage::train_phase at = storage::train_phase::starting;
-    time_point progressed{};
-    time_point gave_sign{};  // progress, or word that it waits
+    moment progressed;
+    moment gave_sign;  // progress, or word that it waits
+    starvation starved;
   };
   struct period {  // one stretch of joining or training of one generation
     phase at = phase::idle;
@@ -90,6 +105,9 @@ class progress_watch {
   void pass_time(time_point now);
   void begin_period(const period& next, std::span<const sighting> seen);
   void note(std::span<const sighting> seen);
+  [[nodiscard]] moment here() const { return {watched_, *last_look_, std::nullopt}; }
+  // For how long since then it could have made progress and control would have seen it.
+  [[nodiscard]] std::chrono::nanoseconds silence(const track& t, const moment& since) const;
   void learn(const state& group, std::span<const sighting> seen);
   void learn_of_evaluation(const track& t, const sighting& s);
   [[nodiscard]] bool waits_are_told(std::span<const sighting> seen) const;

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -54,6 +55,7 @@ TEST(progress, the_view_shows_what_the_training_thread_said_last) {
   EXPECT_EQ(view.phase, train_phase::all_reduce);
   EXPECT_EQ(view.micro_batch, 2u);
   EXPECT_EQ(view.collective_sequence, 11u);
+  EXPECT_EQ(view.thread, static_cast<std::uint64_t>(::gettid()));
   EXPECT_GT(view.progress_ns, 0);
 }
 

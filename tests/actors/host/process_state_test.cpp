@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <actors/host/process_state.hpp>
+#include <chrono>
 #include <schemas/unique_fd.hpp>
 
 namespace ftrt::host {
@@ -80,6 +82,45 @@ TEST(process_state, tells_who_is_stopped_from_who_runs) {
   ::kill(child, SIGKILL);
   ::waitpid(child, &status, 0);
   EXPECT_FALSE(is_stopped(child));
+}
+
+TEST(thread_time, moves_while_a_thread_runs_and_says_whether_it_wants_to) {
+  const auto self = static_cast<std::uint64_t>(::gettid());
+  const auto before = time_of_thread(::getpid(), self);
+  ASSERT_TRUE(before.has_value());
+  EXPECT_TRUE(before->runnable);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{100};
+  while (std::chrono::steady_clock::now() < until) {
+  }
+  const auto after = time_of_thread(::getpid(), self);
+  ASSERT_TRUE(after.has_value());
+  // What it did not get of the time, it waited for.
+  EXPECT_GE(after->ran + after->waited - before->ran - before->waited,
+            std::chrono::milliseconds{50});
+}
+
+TEST(thread_time, of_a_thread_that_sleeps_stands_still) {
+  const auto child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  const auto thread = static_cast<std::uint64_t>(child);
+  const auto sleeps = [&] {
+    const auto time = time_of_thread(child, thread);
+    return time && !time->runnable;
+  };
+  while (!sleeps()) ::sched_yield();
+  const auto before = time_of_thread(child, thread);
+  ::usleep(50000);
+  EXPECT_EQ(time_of_thread(child, thread)->ran, before->ran);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(thread_time, of_no_thread_or_of_another_process_is_unknown) {
+  EXPECT_FALSE(time_of_thread(::getpid(), 0));
+  EXPECT_FALSE(time_of_thread(::getpid(), ~std::uint64_t{0}));
+  EXPECT_FALSE(time_of_thread(::getpid(), static_cast<std::uint64_t>(::getppid())));
 }
 
 }  // namespace

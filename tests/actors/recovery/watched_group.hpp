@@ -18,6 +18,7 @@ class watched_group {
  public:
   using time = std::chrono::nanoseconds;
   using behaviour = std::function<void(storage::progress_view&, time now)>;
+  using schedule = std::function<void(processor_use&, time passed)>;
 
   explicit watched_group(std::uint32_t ranks, watch_limits limits = {})
       : watch(limits), interval_(limits.interval) {
@@ -26,6 +27,8 @@ class watched_group {
     group.ranks.resize(ranks);
     seen.resize(ranks);
     behaviours_.resize(ranks);
+    schedules_.resize(ranks);
+    accounts_.resize(ranks);
     for (std::uint32_t r = 0; r < ranks; ++r) {
       group.ranks[r].stands = standing::training;
       seen[r].alive = true;
@@ -39,10 +42,20 @@ class watched_group {
     for (auto& b : behaviours_) b = what;
   }
 
+  // What the kernel gives it from now on; nothing is known of one that was not said to have any.
+  void gets(std::uint32_t rank, schedule what) { schedules_[rank] = std::move(what); }
+
   // One tick of control, `late` after it was due.
   findings tick(time late = {}) {
     now += interval_ + late;
-    for (std::size_t r = 0; r < seen.size(); ++r) behaviours_[r](seen[r].page, now);
+    for (std::size_t r = 0; r < seen.size(); ++r) {
+      behaviours_[r](seen[r].page, now);
+      seen[r].processor.reset();
+      if (!schedules_[r]) continue;
+      schedules_[r](accounts_[r], interval_ + late);
+      if (watch.wants_processor_use(rank_id{static_cast<std::uint32_t>(r)}, seen[r].page))
+        seen[r].processor = accounts_[r];
+    }
     return watch.look(now, group, seen);
   }
   // Ticks until something is found; `passed` says after how long.
@@ -92,6 +105,26 @@ class watched_group {
     };
   }
 
+  // ---- what a rank gets ---------------------------------------------------------------------
+
+  // A processor for this share of the time that it wants one, in turns shorter than a look.
+  static schedule processor(double share) {
+    return [share](processor_use& use, time passed) {
+      const time ran{static_cast<std::int64_t>(share * static_cast<double>(passed.count()))};
+      use.ran += ran;
+      use.waited += passed - ran;
+      use.runnable = true;
+    };
+  }
+  // None at all, and the account does not move until it gets one.
+  static schedule no_processor() {
+    return [](processor_use& use, time) { use.runnable = true; };
+  }
+  // It does not want any.
+  static schedule sleep() {
+    return [](processor_use& use, time) { use.runnable = false; };
+  }
+
   progress_watch watch;
   state group;
   std::vector<sighting> seen;
@@ -101,6 +134,8 @@ class watched_group {
  private:
   time interval_;
   std::vector<behaviour> behaviours_;
+  std::vector<schedule> schedules_;
+  std::vector<processor_use> accounts_;
 };
 
 // "1,2": who was named, in order.
