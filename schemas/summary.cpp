@@ -30,6 +30,10 @@ json to_json_object(const recovery_record& r) {
             {"first_step_ms", number(r.times.first_step_ms)}}}};
 }
 
+json to_json_object(const expectation& e) {
+  return {{"name", e.name}, {"expected", e.expected}, {"found", e.found}, {"met", e.met}};
+}
+
 }  // namespace
 
 std::string to_json(const run_summary& s) {
@@ -39,6 +43,8 @@ std::string to_json(const run_summary& s) {
   for (const auto& r : s.actor_restarts) {
     restarts.push_back({{"actor", r.actor}, {"cause", r.cause}, {"ms", number(r.ms)}});
   }
+  json expectations = json::array();
+  for (const auto& e : s.expectations) expectations.push_back(to_json_object(e));
   const json object{
       {"run_id", s.run_id},
       {"status", s.status},
@@ -57,7 +63,8 @@ std::string to_json(const run_summary& s) {
       {"samples_per_second", number(s.samples_per_second)},
       {"goodput", number(s.goodput)},
       {"wall_seconds", number(s.wall_seconds)},
-      {"error", s.error}};
+      {"error", s.error},
+      {"expectations", expectations}};
   return object.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <ctime>
@@ -23,6 +24,7 @@ enum word : std::size_t {
   word_appended = 8,     // records written so far; a cache line of its own
   word_waiting_ns = 16,  // and another one
   word_thread = 24,      // written once
+  word_injured = 32,     // orders obeyed so far; their numbers stand behind it
 };
 
 constexpr std::size_t page_words = 512;
@@ -170,6 +172,12 @@ void progress_writer::append(const progress_record& record) {
   store(base_, word_appended, number + 1);
 }
 
+void progress_writer::note_injury(std::uint64_t number) {
+  const auto before = load(base_, word_injured);
+  store(base_, word_injured + 1 + before % injuries_kept, number);
+  store(base_, word_injured, before + 1);
+}
+
 progress_reader::progress_reader(const shared_memory& memory) : base_(memory.data()) {
   FTRT_ASSERT(memory.size() >= progress_memory_bytes());
 }
@@ -193,6 +201,13 @@ progress_view progress_reader::view() const {
     view.phase = static_cast<train_phase>(phase);
   }
   return view;
+}
+
+std::vector<std::uint64_t> progress_reader::injuries() const {
+  const auto count = std::min<std::uint64_t>(load(base_, word_injured), injuries_kept);
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t i = 0; i < count; ++i) numbers.push_back(load(base_, word_injured + 1 + i));
+  return numbers;
 }
 
 std::optional<progress_record> progress_reader::next() {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <storage/digest.hpp>
 #include <storage/shared_memory.hpp>
+#include <vector>
 
 namespace ftrt::storage {
 
@@ -74,6 +75,8 @@ struct progress_record {
 // What a record of that kind says.
 [[nodiscard]] digest128 digest_in(const progress_record& record);
 
+inline constexpr std::size_t injuries_kept = 32;
+
 // The progress memory of one incarnation: a page of words and a ring of records. The worker's
 // training thread writes, control reads; both outlive the worker.
 inline constexpr std::size_t progress_ring_records = 8192;
@@ -99,6 +102,8 @@ class progress_writer {
   // State was replaced as a whole (join): committed moves there, forwards or backwards.
   void reset_committed(iteration_id iteration);
   void append(const progress_record& record);
+  // The order of chaos with this number is about to be obeyed.
+  void note_injury(std::uint64_t number);
 
  private:
   std::byte* base_;
@@ -111,6 +116,8 @@ class progress_reader {
   explicit progress_reader(const shared_memory& memory);
 
   [[nodiscard]] progress_view view() const;
+  // Numbers of the last orders of chaos that were obeyed, at most injuries_kept of them.
+  [[nodiscard]] std::vector<std::uint64_t> injuries() const;
   // The next record after the last one returned; empty: none yet. A reader that fell behind by more
   // than the ring skips to the oldest record left and counts what it missed.
   [[nodiscard]] std::optional<progress_record> next();

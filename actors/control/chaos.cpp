@@ -1,4 +1,5 @@
 #include <actors/control/chaos.hpp>
+#include <actors/control/chaos_orders.hpp>
 #include <actors/control/handlers.hpp>
 #include <actors/host/clock.hpp>
 #include <algorithm>
@@ -16,6 +17,7 @@ struct chaos_state {
   chaos_actor::pointer self = nullptr;
   const run_context* context = nullptr;
   chaos_schedule* schedule = nullptr;
+  std::uint64_t orders = 0;
 
   static constexpr const char* name = "chaos";
 
@@ -35,6 +37,10 @@ struct chaos_state {
   }
 
   void cause(const chaos_entry& fault) {
+    if (is_for_the_worker(fault)) {
+      for (const auto rank : fault.ranks) order(rank_id{rank}, fault);
+      return;
+    }
     switch (fault.kind) {
       case chaos_kind::kill:
         for (const auto rank : fault.ranks) kill(rank_id{rank});
@@ -42,12 +48,14 @@ struct chaos_state {
       case chaos_kind::stop:
         for (const auto rank : fault.ranks) stop(rank_id{rank});
         break;
-      case chaos_kind::nan:
-      case chaos_kind::flip_bit:
-        for (const auto rank : fault.ranks) injure(rank_id{rank}, fault);
-        break;
       case chaos_kind::kill_actor:
         kill_actor(fault.actor);
+        break;
+      case chaos_kind::kill_zygote:
+        context->record(event::kind::chaos, "zygote",
+                        context->host->kill_zygote() ? "SIGKILL sent" : "there is none to kill");
+        break;
+      default:
         break;
     }
   }
@@ -63,24 +71,13 @@ struct chaos_state {
   }
 
   // The worker itself does it, at the very iteration.
-  void injure(rank_id rank, const chaos_entry& fault) {
-    protocol::injure order;
-    order.kind = fault.kind == chaos_kind::nan ? protocol::injury_kind::nan
-                                               : protocol::injury_kind::flip_bit;
-    order.target = fault.target == chaos_target::gradient ? protocol::injury_target::gradient
-                                                          : protocol::injury_target::parameter;
-    order.iteration = iteration_id{fault.at_iteration.value_or(0)};
-    order.seed = fault.seed + rank.value();
-    const auto subject = "trainer:" + std::to_string(rank.value());
+  void order(rank_id rank, const chaos_entry& fault) {
+    const auto what = order_of(fault, rank, ++orders);
     const auto trainer = context->actors.trainer(rank);
-    if (trainer) self->send(trainer, tell_worker{order});
-    const std::string what = fault.kind == chaos_kind::nan ? "a NaN" : "a flipped bit";
-    const std::string where = fault.target == chaos_target::gradient ? "gradient" : "parameter";
-    context->record(event::kind::chaos, subject,
-                    trainer ? what + " in a " + where + " of iteration " +
-                                  std::to_string(order.iteration.value()) + " is ordered"
-                            : "it has no worker: nothing to injure",
-                    rank);
+    if (trainer) self->send(trainer, tell_worker{what});
+    context->record(
+        event::kind::chaos, "trainer:" + std::to_string(rank.value()),
+        trainer ? describe(what) + " is ordered" : "it has no worker: nothing to injure", rank);
   }
 
   void kill_actor(const std::string& name_of_actor) {

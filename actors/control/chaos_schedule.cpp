@@ -30,9 +30,15 @@ std::vector<chaos_entry> chaos_schedule::due(iteration_id committed, time_point 
   return faults;
 }
 
+bool is_for_the_worker(const chaos_entry& entry) {
+  return entry.in != chaos_phase::any || entry.kind == chaos_kind::nan ||
+         entry.kind == chaos_kind::flip_bit || entry.kind == chaos_kind::slow;
+}
+
+// A new worker comes up when it must, and is told before; there is nothing to be ahead of.
 std::uint64_t chaos_schedule::plan::lead() const {
-  const bool in_worker = entry.kind == chaos_kind::nan || entry.kind == chaos_kind::flip_bit;
-  return in_worker ? chaos_schedule::lead : 0;
+  const bool ahead = is_for_the_worker(entry) && entry.in != chaos_phase::start;
+  return ahead ? chaos_schedule::lead : 0;
 }
 
 chaos_entry chaos_schedule::fault_of(const plan& p, iteration_id committed) {

@@ -10,6 +10,9 @@
 
 namespace ftrt::actors {
 
+// The worker does it to itself, by order (protocol::injure).
+[[nodiscard]] bool is_for_the_worker(const chaos_entry& entry);
+
 // When the scenario's faults are due. A fault fires once for each time that it is due: an iteration
 // that comes again after a rollback fires nothing again. Everything random follows from the
 // entries' seeds. Any thread; outlives the chaos actor.
@@ -19,7 +22,7 @@ class chaos_schedule {
 
   chaos_schedule(std::vector<chaos_entry> entries, std::uint32_t world_size);
 
-  // nan and flip_bit happen inside a worker at one exact iteration, so they are due this many
+  // What a worker does to itself happens at one exact iteration, so that it is due this many
   // iterations before it; what is fired says in at_iteration when it is to happen.
   static constexpr std::uint64_t lead = 500;
 

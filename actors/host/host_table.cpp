@@ -104,6 +104,11 @@ bool host_table::stop_worker(rank_id rank) {
   return true;
 }
 
+bool host_table::kill_zygote() {
+  const std::lock_guard lock{mutex_};
+  return zygote_.pid() > 0 && ::kill(zygote_.pid(), SIGKILL) == 0;
+}
+
 host_table::entry_ptr host_table::find_living(rank_id rank) const {
   const auto newest = newest_.find(rank);
   const auto worker = newest == newest_.end() ? nullptr : find(rank, newest->second);

@@ -76,6 +76,9 @@ class host_table {
   // SIGSTOP for a rank's living incarnation, as a fault that ftrt causes on purpose now.
   bool stop_worker(rank_id rank);
 
+  // SIGKILL for the zygote, as a fault that ftrt causes on purpose now. False: there is none.
+  bool kill_zygote();
+
   // The newest incarnation of a rank; nullptr: never started.
   [[nodiscard]] std::shared_ptr<const worker_entry> worker(rank_id rank) const;
   [[nodiscard]] std::shared_ptr<const worker_entry> worker(rank_id rank,

@@ -35,6 +35,9 @@ struct run_options {
   // one call at a time. Must return soon and must not throw.
   std::function<void(const event&)> on_event;
   std::function<void(const progress&)> on_progress;
+  // The chaos kind kill_supervisor ends this very process with SIGKILL. A scenario that has it is
+  // refused unless the program says that somebody is there to resume the run.
+  bool process_may_be_killed = false;
 };
 
 // Why a run did not start: the scenario or its data was refused (diagnostics), or the world failed.

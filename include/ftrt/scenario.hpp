@@ -18,16 +18,42 @@ enum class schedule_kind : std::uint8_t { constant, cosine, step };
 enum class last_window : std::uint8_t { keep, drop };
 // What ranks do with an iteration whose loss or gradients are not finite.
 enum class non_finite_policy : std::uint8_t { skip, rollback, stop };
-enum class chaos_kind : std::uint8_t { kill, stop, kill_actor, nan, flip_bit };
+enum class chaos_kind : std::uint8_t {
+  kill,             // SIGKILL of workers
+  stop,             // SIGSTOP of workers
+  kill_actor,       // an actor of the control process ends
+  nan,              // a number of workers becomes NaN
+  flip_bit,         // one bit of a number of workers flips
+  slow,             // workers pause before each micro-batch
+  kill_zygote,      // SIGKILL of the process that workers are forked from
+  kill_supervisor,  // SIGKILL of the control process itself
+  clock_jump,       // the control process's clocks jump
+};
 enum class chaos_target : std::uint8_t { gradient, parameter };
+// Where in a worker's life a fault strikes.
+enum class chaos_phase : std::uint8_t {
+  any,         // wherever it is
+  all_reduce,  // its gradients are computed and on their way
+  optimizer,   // its weights are new, its iteration is not committed: the state is torn
+  snapshot,    // before it writes one
+  join,        // it has met the others, and state is being copied
+  evaluate,    // it has computed its share of the test set
+  start,       // a new worker, before it enters a generation
+  stop,        // training is over, the final snapshot is not written yet
+};
 
-// One fault to cause. Exactly one of at_iteration, every_iterations, every, mtbf says when.
+// One fault to cause. Exactly one of at_iteration, every_iterations, every, mtbf says when; `in`
+// start, join or stop may do without: then it is the first one of those.
 struct chaos_entry {
   chaos_kind kind = chaos_kind::kill;
-  std::vector<std::uint32_t> ranks;  // all kinds but kill_actor: these ranks at once
-  bool all_ranks = false;            // all kinds but kill_actor: every rank at once
+  std::vector<std::uint32_t> ranks;  // kinds that strike workers: these ranks at once
+  bool all_ranks = false;            // the same: every rank at once
   std::string actor;                 // kill_actor: "trainer:1", "checkpoint", "metrics", ...
-  chaos_target target = chaos_target::gradient;  // nan, flip_bit: where the number goes wrong
+  chaos_target target = chaos_target::gradient;   // nan, flip_bit: where the number goes wrong
+  chaos_phase in = chaos_phase::any;              // kill, stop: in the midst of what
+  std::optional<std::chrono::nanoseconds> delay;  // slow: before each micro-batch
+  std::optional<std::uint64_t> iterations;        // slow: for so many; none: as long as it lives
+  std::optional<std::chrono::nanoseconds> by;     // clock_jump: forward, or less than 0: back
   std::optional<std::uint64_t> at_iteration;
   std::optional<std::uint64_t> every_iterations;
   std::optional<std::chrono::nanoseconds> every;
@@ -138,6 +164,16 @@ struct scenario {
     bool tensorboard = true;
     std::uint64_t every_iterations = 10;  // iterations between two points of a series
   } metrics;
+
+  // What the run must come to, checked at its end; what is not said is not checked.
+  struct {
+    std::string status;                                // "completed", "stopped", "failed"
+    std::string weights_digest;                        // "same_as_fault_free", or 32 hex digits
+    std::optional<std::uint64_t> max_lost_iterations;  // committed ones that one rollback may undo
+    std::optional<std::uint64_t> min_recoveries;       // returns from the loss of ranks
+    std::optional<std::uint64_t> max_recoveries;
+    std::optional<std::uint64_t> min_actor_restarts;
+  } expect;
 
   std::vector<chaos_entry> chaos;
 

@@ -36,6 +36,14 @@ struct actor_restart_record {
   double ms = 0;  // from the DOWN to the new actor at work
 };
 
+// What a scenario's [expect] asked for, and what came of it.
+struct expectation {
+  std::string name;      // "max_lost_iterations"
+  std::string expected;  // "at most 100"
+  std::string found;     // "134"
+  bool met = false;
+};
+
 // What a run came to. Written as JSON by `--summary`, kept in the catalog.
 struct run_summary {
   std::string run_id;
@@ -55,7 +63,8 @@ struct run_summary {
   double samples_per_second = 0;  // committed samples over training time
   double goodput = 0;  // committed iterations over those that were executed, redone ones included
   double wall_seconds = 0;
-  std::string error;  // why it failed; empty otherwise
+  std::string error;                      // why it failed; empty otherwise
+  std::vector<expectation> expectations;  // empty: the scenario expects nothing
 };
 
 // One JSON object, keys as documented in docs/summary.md.

@@ -51,6 +51,7 @@ result<void> trainer::impl::evaluate() {
   times = {monotonic_ns(), 0, 0};
   progress.set_phase(storage::train_phase::evaluating);
   const auto word = evaluate_share();
+  hurt(training::injury_moment::evaluate, k);
   times.compute_ns = monotonic_ns() - times.begin_ns;
   std::vector<evaluation_word> words(world_size);
   evaluation = {k, comm, world_size};
@@ -123,6 +124,7 @@ void trainer::impl::apply_evaluation(std::span<const evaluation_word> words) {
 
 result<void> trainer::impl::write_snapshot(bool final) {
   progress.set_phase(storage::train_phase::snapshot);
+  hurt(training::injury_moment::snapshot, committed());
   const auto part = part_of(program.map.layout, rank.value(), world_size);
   const storage::snapshot_header header{generation,
                                         branch,
@@ -176,6 +178,7 @@ training_outcome trainer::impl::train() {
       const bool done = committed().value() >= program.total_iterations;
       if (done || stop_decided) {
         if (digest_every > 0) digest_state();
+        hurt(training::injury_moment::stop, committed());
         if (status = write_final_snapshot(); !status) {
           return training_interrupted{std::move(status.error())};
         }

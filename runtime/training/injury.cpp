@@ -1,3 +1,8 @@
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <runtime/data/random.hpp>
@@ -36,6 +41,26 @@ class elements {
 }  // namespace
 
 injury_moment moment_of(const protocol::injure& what) {
+  using protocol::injury_phase;
+  switch (what.phase) {
+    case injury_phase::none:
+      break;
+    case injury_phase::all_reduce:
+      return injury_moment::all_reduce;
+    case injury_phase::optimizer:
+      return injury_moment::optimizer;
+    case injury_phase::snapshot:
+      return injury_moment::snapshot;
+    case injury_phase::join:
+      return injury_moment::join;
+    case injury_phase::evaluate:
+      return injury_moment::evaluate;
+    case injury_phase::start:
+      return injury_moment::start;
+    case injury_phase::stop:
+      return injury_moment::stop;
+  }
+  if (what.kind == protocol::injury_kind::slow) return injury_moment::begin;
   if (what.target == protocol::injury_target::parameter) return injury_moment::after_commit;
   return what.kind == protocol::injury_kind::nan ? injury_moment::before_backward
                                                  : injury_moment::before_apply;
@@ -43,6 +68,11 @@ injury_moment moment_of(const protocol::injure& what) {
 
 void injury_box::add(const protocol::injure& what) {
   const std::lock_guard lock{mutex_};
+  if (what.number != 0) {
+    if (std::ranges::find(numbers_, what.number) != numbers_.end()) return;
+    if (numbers_.size() == 4 * capacity) numbers_.pop_front();
+    numbers_.push_back(what.number);
+  }
   if (waiting_.size() == capacity) waiting_.pop_front();
   waiting_.push_back(what);
   any_.store(true, std::memory_order_release);
@@ -59,6 +89,25 @@ std::vector<protocol::injure> injury_box::take(iteration_id k, injury_moment mom
   });
   any_.store(!waiting_.empty(), std::memory_order_release);
   return due;
+}
+
+void slowness::begin(const protocol::injure& what, iteration_id k) {
+  delay_ns_ = what.delay_ns;
+  const auto most = std::numeric_limits<std::uint64_t>::max() - k.value();
+  until_ =
+      iteration_id{k.value() + (what.iterations == 0 ? most : std::min(what.iterations, most))};
+}
+
+void slowness::pause(iteration_id k) const {
+  if (k >= until_) return;
+  timespec left{static_cast<time_t>(delay_ns_ / 1'000'000'000U),
+                static_cast<long>(delay_ns_ % 1'000'000'000U)};
+  while (::nanosleep(&left, &left) != 0) {
+  }
+}
+
+void strike(const protocol::injure& what) {
+  ::kill(::getpid(), what.kind == protocol::injury_kind::kill ? SIGKILL : SIGSTOP);
 }
 
 void carry_out(const protocol::injure& what, const state_layout& layout, std::span<float> values) {

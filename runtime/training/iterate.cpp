@@ -23,11 +23,13 @@ result<void> trainer::impl::iterate(iteration_id k) {
   iteration_open = true;
   std::memset(memory.bucket.data(), 0, program.map.bucket_bytes);
   own_not_finite = false;
+  hurt(injury_moment::begin, k);
   hurt(injury_moment::before_backward, k);
 
   const double loss_sum = compute(window);
   times.compute_ns = monotonic_ns() - times.begin_ns;
   progress.set_phase(storage::train_phase::all_reduce);
+  hurt(injury_moment::all_reduce, k);
   result<void> status = reducer->flush();
   begin_buffers(window, status);
   if (status) status = comm->finish_reductions();
@@ -78,6 +80,15 @@ void trainer::impl::inspect(const bucket_region& region) {
 
 void trainer::impl::hurt(injury_moment moment, iteration_id k) {
   for (const auto& what : injuries.take(k, moment)) {
+    if (what.number != 0) progress.note_injury(what.number);
+    if (what.phase != protocol::injury_phase::none) {
+      training::strike(what);
+      continue;
+    }
+    if (what.kind == protocol::injury_kind::slow) {
+      slow.begin(what, k);
+      continue;
+    }
     const bool parameter = what.target == protocol::injury_target::parameter;
     training::carry_out(what, program.map.layout, parameter ? state.parameters() : gradients());
   }
@@ -100,6 +111,7 @@ double trainer::impl::compute(const data::data_window& window) {
   double loss_sum = 0;
   for (auto m = mine.begin; m < mine.end; ++m) {
     progress.set_micro_batch(m);
+    slow.pause(window.iteration);
     const auto positions = program.schedule->micro_batch(window, m);
     const auto ids = std::span{order_of(window.epoch)}.subspan(positions.begin, positions.size());
     training::seed_generator(values.run.seed, window.iteration.value(), m,
@@ -168,6 +180,7 @@ void trainer::impl::apply(const data::data_window& window, const decision& decid
     apply_optimizer(training::clip_factor(decided.grad_norm, values.train.clip_norm), lr);
     state.at(whole::optimizer_step) += 1;
   }
+  hurt(injury_moment::optimizer, window.iteration);
   if (values.train.amp == amp_mode::fp16) {
     const auto next = training::update_scaler({scale, state.at(whole::growth_tracker)},
                                               decided.skip, values.train.scale_growth_interval);

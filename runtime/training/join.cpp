@@ -73,6 +73,7 @@ result<protocol::joined> trainer::impl::join(const protocol::join& request,
   world_size = request.world_size;
   // Sources stand still from here until the digests have been exchanged.
   if (auto ok = comm->barrier(); !ok) return tl::unexpected(std::move(ok.error()));
+  hurt(training::injury_moment::join, request.iteration);
   if (request.role == state_role::receive) {
     if (auto ok = receive_state(request, source_state); !ok) {
       return tl::unexpected(std::move(ok.error()));

@@ -50,6 +50,10 @@ result<protocol::joined> trainer::join(const protocol::join& request,
                                        const storage::shared_memory* source_state) {
   return impl_->join(request, std::move(comm), source_state);
 }
+void trainer::before_join(const protocol::join& request) {
+  const bool first = impl_->generation.value() == 0;
+  if (first) impl_->hurt(training::injury_moment::start, request.iteration);
+}
 training_outcome trainer::train() {
   return impl_->train();
 }

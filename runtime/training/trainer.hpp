@@ -103,6 +103,10 @@ class trainer {
   trainer(const trainer&) = delete;
   trainer& operator=(const trainer&) = delete;
 
+  // A join has been ordered and nothing of it is done yet: where a worker that is killed in its
+  // start dies.
+  void before_join(const protocol::join& request);
+
   // Becomes a member of the generation: brings the state to request.iteration by its role (see
   // protocol::state_role), then compares digests with all ranks over `comm`, which it keeps.
   // `source_state`: for role receive the source's state memory, for load_snapshot the state that
@@ -126,7 +130,7 @@ class trainer {
   // Sets the stop bit of the next decision word, or gives an evaluation up. Any thread; idempotent.
   void request_stop();
 
-  // One number goes wrong at that iteration (protocol::injure). Any thread.
+  // What this rank does to itself at that iteration (protocol::injure). Any thread.
   void injure(const protocol::injure& what);
 
   [[nodiscard]] iteration_id committed() const;

@@ -102,6 +102,7 @@ struct trainer::impl {
   std::optional<contribution> evaluation;  // of the committed iteration, not in the state yet
 
   training::injury_box injuries;
+  training::slowness slow;
   bool own_not_finite = false;                    // this rank's gradients of the iteration at work
   std::optional<training_not_finite> not_finite;  // why the iteration at work was left
   std::uint64_t digest_every = 0;

@@ -37,7 +37,8 @@ void training_loop::request_stop() {
 
 void training_loop::injure(const protocol::injure& what) {
   const std::lock_guard lock{trainer_mutex_};
-  if (trainer_) trainer_->injure(what);
+  if (trainer_) return trainer_->injure(what);
+  if (early_injuries_.size() < max_early_injuries) early_injuries_.push_back(what);
 }
 
 void training_loop::tell_trainer_to_stop() {
@@ -53,6 +54,7 @@ void training_loop::begin() {
     auto made = std::make_unique<trainer>(program_, std::move(memory_), who_.rank, who_.incarnation,
                                           std::move(callbacks));
     const std::lock_guard lock{trainer_mutex_};
+    for (const auto& what : std::exchange(early_injuries_, {})) made->injure(what);
     trainer_ = std::move(made);
   } catch (...) {
     why_no_trainer_ = describe_current_exception();
@@ -90,6 +92,7 @@ void training_loop::handle(join_command& command) {
 
 result<protocol::joined> training_loop::join(join_command& command) {
   if (!trainer_) return fail(error_code::program_error, why_no_trainer_);
+  trainer_->before_join(command.request);
   auto entered = enter(command);
   if (!entered) return tl::unexpected(entered.error());
   try {

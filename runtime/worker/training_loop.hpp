@@ -13,6 +13,7 @@
 #include <runtime/worker/training_events.hpp>
 #include <runtime/worker/training_outbox.hpp>
 #include <string>
+#include <vector>
 
 namespace ftrt::worker {
 
@@ -36,7 +37,7 @@ class training_loop {
 
   // Any thread. Remembered: it holds for this and all later generations.
   void request_stop();
-  // Any thread. Chaos: a number of this rank goes wrong.
+  // Any thread. Chaos: what this rank does to itself.
   void injure(const protocol::injure& what);
   // Any thread. False while the state is being replaced.
   [[nodiscard]] bool has_state() const { return has_state_.load(std::memory_order_relaxed); }
@@ -62,8 +63,11 @@ class training_loop {
   generation_gate& gate_;
   training_outbox& outbox_;
 
-  std::mutex trainer_mutex_;  // guards the pointer for request_stop(), nothing else
+  static constexpr std::size_t max_early_injuries = 64;
+
+  std::mutex trainer_mutex_;  // guards the pointer for request_stop() and injure(), nothing else
   std::unique_ptr<trainer> trainer_;
+  std::vector<protocol::injure> early_injuries_;  // before there was a trainer
   std::string why_no_trainer_;
   std::shared_ptr<communicator> comm_;  // of the newest generation that was entered
   generation_id joined_;                // may train; 0: none

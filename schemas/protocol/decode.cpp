@@ -216,6 +216,10 @@ void read(wire::Injure::Reader in, injure& m) {
   m.target = enum_of<injury_target>(in.getTarget());
   m.iteration = iteration_id{in.getIteration()};
   m.seed = in.getSeed();
+  m.number = in.getNumber();
+  m.phase = enum_of<injury_phase>(in.getPhase());
+  m.delay_ns = in.getDelayNs();
+  m.iterations = in.getIterations();
 }
 
 void read(wire::NotFinite::Reader in, not_finite& m) {

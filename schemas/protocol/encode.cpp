@@ -29,7 +29,8 @@ static_assert(same(wire::StateRole::INITIAL, state_role::initial) &&
               same(wire::StateRole::RECEIVE, state_role::receive));
 static_assert(same(wire::WorkerPhase::FINISHED, worker_phase::finished) &&
               same(wire::WorkerPhase::PARKED, worker_phase::parked));
-static_assert(same(wire::InjuryKind::FLIP_BIT, injury_kind::flip_bit) &&
+static_assert(same(wire::InjuryKind::STOP, injury_kind::stop) &&
+              same(wire::InjuryPhase::STOP, injury_phase::stop) &&
               same(wire::InjuryTarget::PARAMETER, injury_target::parameter));
 static_assert(same(wire::ErrorCode::INTERNAL, error_code::internal) &&
               same(wire::ErrorCode::INVALID_ARGUMENT, error_code::invalid_argument) &&
@@ -212,6 +213,10 @@ void write(const injure& m, wire::Injure::Builder out) {
   out.setTarget(static_cast<wire::InjuryTarget>(m.target));
   out.setIteration(m.iteration.value());
   out.setSeed(m.seed);
+  out.setNumber(m.number);
+  out.setPhase(static_cast<wire::InjuryPhase>(m.phase));
+  out.setDelayNs(m.delay_ns);
+  out.setIterations(m.iterations);
 }
 
 void write(const not_finite& m, wire::NotFinite::Builder out) {

@@ -191,8 +191,13 @@ std::string check(const peer_lost& m) {
 }
 
 std::string check(const injure& m) {
-  if (m.kind > injury_kind::flip_bit) return "kind: unknown";
-  return m.target > injury_target::parameter ? "target: unknown" : "";
+  constexpr std::uint64_t hour_ns = 3'600'000'000'000;
+  if (m.kind > injury_kind::stop) return "kind: unknown";
+  if (m.target > injury_target::parameter) return "target: unknown";
+  if (m.phase > injury_phase::stop) return "phase: unknown";
+  const bool in_phase = m.kind == injury_kind::kill || m.kind == injury_kind::stop;
+  if (in_phase != (m.phase != injury_phase::none)) return "phase: does not fit the kind";
+  return m.delay_ns > hour_ns ? above("delay_ns", hour_ns, m.delay_ns) : "";
 }
 
 std::string check(const not_finite& m) {

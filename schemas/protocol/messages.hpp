@@ -137,16 +137,33 @@ struct query {};
 // Leave with exit code 0.
 struct exit_worker {};
 
-enum class injury_kind : std::uint8_t { nan = 0, flip_bit };
+enum class injury_kind : std::uint8_t { nan = 0, flip_bit, slow, kill, stop };
 enum class injury_target : std::uint8_t { gradient = 0, parameter };
+// Where kill and stop strike; chaos_phase of include/ftrt/scenario.hpp says what each means.
+enum class injury_phase : std::uint8_t {
+  none = 0,  // the other kinds know their moment
+  all_reduce,
+  optimizer,
+  snapshot,
+  join,
+  evaluate,
+  start,
+  stop,
+};
 
-// Chaos: one of your numbers goes wrong at this iteration, or at the next that begins where it has
-// passed. Which number (and which bit) is a function of seed and iteration.
+// Chaos: do this to yourself at this iteration, or at the first one after it that can have it: one
+// of your numbers goes wrong, you pause before each micro-batch, or SIGKILL or SIGSTOP meets you in
+// a phase. Which number (and which bit) is a function of seed and iteration. Said twice with one
+// number, it happens once; a worker puts the number on its progress page before it obeys.
 struct injure {
   injury_kind kind = injury_kind::nan;
   injury_target target = injury_target::gradient;
-  iteration_id iteration;
+  iteration_id iteration = {};
   std::uint64_t seed = 0;
+  std::uint64_t number = 0;                 // of this order in its run; 0: none
+  injury_phase phase = injury_phase::none;  // kill, stop
+  std::uint64_t delay_ns = 0;               // slow
+  std::uint64_t iterations = 0;             // slow; 0: as long as the worker lives
 };
 
 // ---- worker -> control

@@ -253,6 +253,9 @@ struct ExitWorker {
 enum InjuryKind {
   nan @0;
   flipBit @1;
+  slow @2;       # the training thread pauses before each micro-batch
+  kill @3;       # SIGKILL to itself, in `phase`
+  stop @4;       # SIGSTOP to itself, in `phase`
 }
 
 enum InjuryTarget {
@@ -260,15 +263,41 @@ enum InjuryTarget {
   parameter @1;  # after the commit
 }
 
+enum InjuryPhase {
+  # Where kill and stop strike.
+
+  none @0;       # the other kinds know their moment
+  allReduce @1;
+  optimizer @2;  # weights are new, the iteration is not committed
+  snapshot @3;
+  join @4;       # the others have been met, state is being copied
+  evaluate @5;
+  start @6;      # at once; after the first Join it means nothing
+  stop @7;       # training is over, the final snapshot is not written
+}
+
 struct Injure {
-  # Chaos: one number of this rank goes wrong at an iteration, or at the next that begins where it
-  # has passed. Sent ahead of time; no answer. A worker keeps 64 of them, then forgets the oldest.
+  # Chaos: do this to yourself at an iteration, or at the first one after it that can have it. Sent
+  # ahead of time; no answer, but the number is put on the progress page before it is obeyed. A
+  # worker keeps 64 of them, then forgets the oldest.
 
   kind @0 :InjuryKind;
   target @1 :InjuryTarget;
   iteration @2 :UInt64;
   seed @3 :UInt64;
   # Which number and which bit: a function of seed and iteration.
+
+  number @4 :UInt64;
+  # Of this order in its run: said twice, it is obeyed once. 0: it has none.
+
+  phase @5 :InjuryPhase;
+  # kill, stop: not none.
+
+  delayNs @6 :UInt64;
+  # slow: at most an hour.
+
+  iterations @7 :UInt64;
+  # slow: 0: as long as the worker lives.
 }
 
 # ---- Control socket, worker -> control -----------------------------------------------------------

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <schemas/scenario/chaos_view.hpp>
 #include <schemas/scenario/nearest.hpp>
 #include <schemas/scenario/show.hpp>
 #include <schemas/scenario/spell.hpp>
@@ -17,40 +18,25 @@ constexpr std::array<std::string_view, 4> plain_actors{"checkpoint", "metrics", 
 constexpr std::array<std::string_view, 4> whens{"at_iteration", "every_iterations", "every",
                                                 "mtbf"};
 
-// One entry with the names of its keys: "chaos[1].rank".
-struct view {
-  draft& of;
-  const chaos_entry& entry;
-  std::string prefix;
-
-  [[nodiscard]] std::string name(std::string_view key) const { return prefix + std::string{key}; }
-  [[nodiscard]] bool given(std::string_view key) const { return of.given(name(key)); }
-  [[nodiscard]] bool sound(std::string_view key) const { return of.sound(name(key)); }
-  void refuse(std::string_view key, complaint what) const {
-    of.complain_at(name(key), {name("kind")}, std::move(what));
-  }
-};
-
-template <class Check>
-void for_each_entry(draft& of, Check check) {
-  for (std::size_t i = 0; i < of.values.chaos.size(); ++i) {
-    check(view{of, of.values.chaos[i], "chaos[" + std::to_string(i) + "]."});
-  }
-}
-
 std::string joined(const std::vector<std::string_view>& names) {
   std::string text;
   for (const auto name : names) text += (text.empty() ? "" : " and ") + std::string{name};
   return text;
 }
 
+// The first of its kind may be meant: a run starts, joins and stops at least once.
+bool needs_no_when(chaos_phase in) {
+  return in == chaos_phase::start || in == chaos_phase::join || in == chaos_phase::stop;
+}
+
 void one_when(draft& of) {
-  for_each_entry(of, [](const view& v) {
+  for_each_entry(of, [](const chaos_view& v) {
     std::vector<std::string_view> found;
     std::ranges::copy_if(whens, std::back_inserter(found),
                          [&](std::string_view key) { return v.given(key); });
     const auto sound = [&](std::string_view key) { return v.sound(key); };
-    if (found.size() == 1 || !std::ranges::all_of(whens, sound)) return;
+    if (found.size() == 1 || !std::ranges::all_of(whens, sound) || !v.sound("in")) return;
+    if (found.empty() && needs_no_when(v.entry.in)) return;
     v.refuse(found.empty() ? "at_iteration" : found.back(),
              {"exactly one of at_iteration, every_iterations, every, mtbf",
               found.empty() ? "none of them" : joined(found),
@@ -59,55 +45,39 @@ void one_when(draft& of) {
 }
 
 void has_a_kind(draft& of) {
-  for_each_entry(of, [](const view& v) {
+  for_each_entry(of, [](const chaos_view& v) {
     if (v.given("kind") || !v.sound("kind")) return;
     v.refuse("kind", {expected(*find_key(chaos_table, "kind")), "none", {}});
   });
 }
 
-std::string_view name_of(chaos_kind kind) {
-  const auto index = static_cast<std::size_t>(kind);
-  return find_key(chaos_table, "kind")->choices[index];
-}
-
-// Its worker goes on, with a wrong number.
-bool goes_wrong(chaos_kind kind) {
-  return kind == chaos_kind::nan || kind == chaos_kind::flip_bit;
-}
-
 void worker_faults_name_ranks(draft& of) {
-  for_each_entry(of, [](const view& v) {
-    if (!v.given("kind") || !v.sound("kind") || !v.sound("rank") || !v.sound("ranks")) return;
-    const bool worker = v.entry.kind != chaos_kind::kill_actor;
-    const std::string kind{name_of(v.entry.kind)};
-    const std::string verb = goes_wrong(v.entry.kind) ? "hurt" : kind;
+  for_each_entry(of, [](const chaos_view& v) {
+    if (!v.has_kind() || !v.sound("rank") || !v.sound("ranks")) return;
+    const bool worker = strikes_workers(v.entry.kind);
     const bool one = v.given("rank");
     const bool many = v.given("ranks");
     if (worker && one && many) {
       return v.refuse("ranks", {"either `rank` or `ranks`", "both", {}});
     }
     if (worker && !one && !many) {
-      return v.refuse("rank", {"the rank to " + verb, "neither `rank` nor `ranks`",
+      const std::string kind{name_of(v.entry.kind)};
+      return v.refuse("rank", {"the rank to " + (goes_wrong(v.entry.kind) ? "hurt" : kind),
+                               "neither `rank` nor `ranks`",
                                "write rank = 1, ranks = [0, 1] or ranks = \"all\""});
     }
     if (!worker && (one || many)) {
-      v.refuse(one ? "rank" : "ranks", {"no rank with kind = \"kill_actor\"", "one",
-                                        "the worker dies with kind = \"kill\""});
-    }
-    if (worker && v.given("actor")) {
-      v.refuse("actor", {"no actor with kind = " + quote(kind), quote(v.entry.actor),
-                         "actors die with kind = \"kill_actor\""});
+      v.refuse(one ? "rank" : "ranks", {"no rank with kind = " + quote(name_of(v.entry.kind)),
+                                        "one", "the worker dies with kind = \"kill\""});
     }
   });
 }
 
-// The default is fine anywhere: a resolved scenario spells every value.
-void only_numbers_have_a_target(draft& of) {
-  for_each_entry(of, [](const view& v) {
-    if (!v.given("kind") || !v.sound("kind") || !v.sound("target")) return;
-    if (goes_wrong(v.entry.kind) || v.entry.target == chaos_target::gradient) return;
-    v.refuse("target", {"no target with kind = " + quote(name_of(v.entry.kind)), "one",
-                        "numbers go wrong with kind = \"nan\" or \"flip_bit\""});
+void only_actors_have_a_name(draft& of) {
+  for_each_entry(of, [](const chaos_view& v) {
+    if (!v.has_kind() || v.entry.kind == chaos_kind::kill_actor || !v.given("actor")) return;
+    v.refuse("actor", {"no actor with kind = " + quote(name_of(v.entry.kind)), show(v.entry.actor),
+                       "actors die with kind = \"kill_actor\""});
   });
 }
 
@@ -118,7 +88,7 @@ std::string world_text(std::uint32_t ranks) {
 void ranks_are_in_the_world(draft& of) {
   if (!of.sound("cluster.ranks")) return;
   const auto world = of.values.cluster.ranks;
-  for_each_entry(of, [world](const view& v) {
+  for_each_entry(of, [world](const chaos_view& v) {
     const auto* key = v.given("ranks") ? "ranks" : "rank";
     if (!v.given(key) || !v.sound(key)) return;
     std::set<std::uint32_t> seen;
@@ -134,7 +104,7 @@ void ranks_are_in_the_world(draft& of) {
 }
 
 // A complaint about "trainer:N" where N is no rank of the world, or is none that can be known.
-void check_trainer(const view& v, std::string_view number) {
+void check_trainer(const chaos_view& v, std::string_view number) {
   std::uint32_t rank = 0;
   const auto* end = number.data() + number.size();
   const auto read = std::from_chars(number.data(), end, rank);
@@ -146,8 +116,8 @@ void check_trainer(const view& v, std::string_view number) {
 }
 
 void kill_actor_names_an_actor(draft& of) {
-  for_each_entry(of, [](const view& v) {
-    if (!v.given("kind") || !v.sound("kind") || !v.sound("actor")) return;
+  for_each_entry(of, [](const chaos_view& v) {
+    if (!v.has_kind() || !v.sound("actor")) return;
     if (v.entry.kind != chaos_kind::kill_actor) return;
     const auto wanted = expected(*find_key(chaos_table, "actor"));
     const std::string_view actor = v.entry.actor;
@@ -170,7 +140,7 @@ void kill_actor_names_an_actor(draft& of) {
 void faults_can_happen(draft& of) {
   if (!of.sound("train.max_iterations") || of.values.train.max_iterations == 0) return;
   const auto last = of.values.train.max_iterations;
-  for_each_entry(of, [last](const view& v) {
+  for_each_entry(of, [last](const chaos_view& v) {
     for (const std::string_view key : {"at_iteration", "every_iterations", "every"}) {
       if (!v.given(key) || !v.sound(key)) continue;
       const auto when = key == "at_iteration" ? v.entry.at_iteration : v.entry.every_iterations;
@@ -183,12 +153,18 @@ void faults_can_happen(draft& of) {
 
 constexpr std::array rows{
     rule{"Each entry has a `kind`.", has_a_kind},
-    rule{"Each has exactly one of `at_iteration`, `every_iterations`, `every` and `mtbf`.",
+    rule{"Each has exactly one of `at_iteration`, `every_iterations`, `every` and `mtbf`; with "
+         "`in` = `\"start\"`, `\"join\"` or `\"stop\"` it may have none: then it is the first one.",
          one_when},
-    rule{"`kill`, `stop`, `nan` and `flip_bit` have either `rank` or `ranks` and no `actor`; "
-         "`kill_actor` has no rank.",
+    rule{"`kill`, `stop`, `nan`, `flip_bit` and `slow` have either `rank` or `ranks`; the others "
+         "have no rank.",
          worker_faults_name_ranks},
+    rule{"Only `kill_actor` has an `actor`.", only_actors_have_a_name},
     rule{"Only `nan` and `flip_bit` have a `target`.", only_numbers_have_a_target},
+    rule{"Only `kill` and `stop` have an `in`.", only_signals_have_a_phase},
+    rule{"`slow` has a `delay`, `clock_jump` has a `by`.", kinds_have_what_they_need},
+    rule{"Only `slow` has a `delay` and `iterations`, only `clock_jump` a `by`.",
+         other_keys_belong_to_their_kind},
     rule{"Ranks are in the world, from 0 to `cluster.ranks` - 1, and each is named once.",
          ranks_are_in_the_world},
     rule{"`kill_actor` names an actor that exists; `N` of `\"trainer:N\"` is a rank.",

@@ -268,6 +268,35 @@ refusal take_every(const key_spec& key, const toml::node& node, scenario& values
   return std::nullopt;
 }
 
+refusal take_jump(const key_spec& key, const toml::node& node, scenario& values,
+                  std::size_t entry) {
+  const auto text = node.value_exact<std::string>();
+  if (!text) return refuse(key, node, node.is_number() ? bare_duration_hint(show(node)) : "");
+  const bool back = text->starts_with('-');
+  const auto size = parse_duration(std::string_view{*text}.substr(back ? 1 : 0));
+  if (!size) return refuse(key, node, duration_hint(*text));
+  const auto value = back ? -*size : *size;
+  const bool none = value.count() == 0;
+  if (none || !in_range(key.range, static_cast<double>(value.count()))) return refuse(key, node);
+  put(key, values, entry, value);
+  return std::nullopt;
+}
+
+refusal take_digest(const key_spec& key, const toml::node& node, scenario& values) {
+  constexpr std::size_t digits = 32;
+  const auto text = node.value_exact<std::string>();
+  if (!text) return refuse(key, node);
+  const bool hex =
+      text->size() == digits && text->find_first_not_of("0123456789abcdef") == std::string::npos;
+  const bool chosen = std::ranges::find(key.choices, std::string_view{*text}) != key.choices.end();
+  if (!hex && !chosen) {
+    const auto close = nearest(*text, key.choices);
+    return refuse(key, node, close ? "did you mean " + quote(*close) + "?" : "");
+  }
+  target<std::string>(key, values, 0) = *text;
+  return std::nullopt;
+}
+
 refusal take_actor(const key_spec& key, const toml::node& node, scenario& values,
                    std::size_t entry) {
   const auto text = node.value_exact<std::string>();
@@ -306,6 +335,10 @@ refusal convert(const key_spec& key, const toml::node& node, scenario& values, s
       return take_ranks(key, node, values, entry);
     case value_type::every:
       return take_every(key, node, values, entry);
+    case value_type::jump:
+      return take_jump(key, node, values, entry);
+    case value_type::digest:
+      return take_digest(key, node, values);
     case value_type::actor:
       return take_actor(key, node, values, entry);
   }

@@ -63,7 +63,8 @@ constexpr std::string_view overriding = R"(## Changing values for one run
 `--set TABLE.KEY=VALUE` replaces a value of the file: `--set train.lr=0.05`, `--set run.name=second`,
 `--set supervision.window=2min`, `--set model.layers=[784,64,10]`. The value is TOML; what is no TOML
 is taken as text, so that it needs no quotes. The last one of several counts. Faults cannot be set from
-the command line, but `--set chaos=[]` drops all of them: the same scenario without faults.
+the command line, but `--set chaos=[]` drops all of them, and what [expect] says: the same
+scenario without faults.
 
 ## Paths
 

@@ -6,8 +6,9 @@
 namespace ftrt::grammar {
 namespace {
 
+// Faults, and what is expected of them.
 bool is_chaos(const std::string& key) {
-  return key.starts_with(chaos_table);
+  return key.starts_with(chaos_table) || key.starts_with(expect_table);
 }
 
 }  // namespace
@@ -46,6 +47,7 @@ void draft::complain_at(const std::string& key, std::initializer_list<std::strin
 
 void draft::drop_chaos(const place& where) {
   values.chaos.clear();
+  values.expect = {};
   std::erase_if(given_, [](const auto& item) { return is_chaos(item.first); });
   std::erase_if(broken_, is_chaos);
   std::erase_if(faults_, [](const diagnostic& fault) { return is_chaos(fault.key); });

@@ -40,7 +40,7 @@ class draft {
   void note_table(const std::string& table, const place& where) { tables_.emplace(table, where); }
   // A key or table that was probably meant by a misspelt one: as good as broken.
   void suspect(std::string name) { broken_.insert(std::move(name)); }
-  // Forgets all chaos entries and what was wrong with them.
+  // Forgets all chaos entries, what is expected of them, and what was wrong with either.
   void drop_chaos(const place& where);
 
   // Whether the key was given at all (in the file or by an override), well or not.

@@ -48,6 +48,10 @@ constexpr std::array table_rows{
     table_spec{"checkpoint", "What is kept on disk to come back to."},
     table_spec{"supervision", "How patiently lost ranks and actors are brought back."},
     table_spec{"metrics", "What is written down while it trains."},
+    table_spec{"expect",
+               "What the run must come to; it is checked at the end, and what is not met makes the "
+               "exit code 1. A run that is stopped early is held to nothing but a `status` that is "
+               "asked for."},
     table_spec{chaos_table, "Faults to cause on purpose, one `[[chaos]]` for each."},
 };
 
@@ -229,15 +233,34 @@ const std::vector<key_spec>& key_rows() {
     {"metrics", "every_iterations", integer, FTRT_AT(metrics.every_iterations), positive_count, {},
      "Iterations from one point of a series to the next."},
 
+    {"expect", "status", choice, FTRT_AT(expect.status), none, {"completed", "stopped", "failed"},
+     "How the run ends."},
+    {"expect", "weights_digest", digest, FTRT_AT(expect.weights_digest), none,
+     {"same_as_fault_free"},
+     "The digest of the final weights. `\"same_as_fault_free\"`: that of the same run without its "
+     "faults, which is then made, in the run's own folder."},
+    {"expect", "max_lost_iterations", integer, FTRT_AT(expect.max_lost_iterations), count, {},
+     "The most committed iterations that one rollback undoes."},
+    {"expect", "min_recoveries", integer, FTRT_AT(expect.min_recoveries), count, {},
+     "Lost ranks that were brought back, at least."},
+    {"expect", "max_recoveries", integer, FTRT_AT(expect.max_recoveries), count, {},
+     "Lost ranks that were brought back, at most."},
+    {"expect", "min_actor_restarts", integer, FTRT_AT(expect.min_actor_restarts), count, {},
+     "Actors that died and were started again, at least."},
+
     {chaos_table, "kind", choice, FTRT_IN(kind), none,
-     {"kill", "stop", "kill_actor", "nan", "flip_bit"},
+     {"kill", "stop", "kill_actor", "nan", "flip_bit", "slow", "kill_zygote", "kill_supervisor",
+      "clock_jump"},
      "`\"kill\"`: SIGKILL of ranks' workers. `\"stop\"`: SIGSTOP, so that they hang. "
      "`\"kill_actor\"`: an actor of the control process. `\"nan\"`: a number of ranks becomes NaN. "
-     "`\"flip_bit\"`: one bit of a number of ranks flips."},
+     "`\"flip_bit\"`: one bit of a number of ranks flips. `\"slow\"`: ranks pause before each "
+     "micro-batch. `\"kill_zygote\"`: SIGKILL of the process that workers are forked from. "
+     "`\"kill_supervisor\"`: SIGKILL of `ftrt` itself, which then resumes the run. "
+     "`\"clock_jump\"`: the clocks that supervision goes by jump."},
     {chaos_table, "rank", rank, FTRT_ENTRY, none, {},
-     "All kinds but kill_actor: the rank. Short for `ranks` with one entry."},
+     "Kinds that strike workers: the rank. Short for `ranks` with one entry."},
     {chaos_table, "ranks", ranks, FTRT_ENTRY, none, {},
-     "All kinds but kill_actor: these ranks at once, or `\"all\"`."},
+     "The same: these ranks at once, or `\"all\"`."},
     {chaos_table, "actor", actor, FTRT_IN(actor), none, {},
      "kill_actor: the actor that dies; its successor takes over what it knew."},
     {chaos_table, "target", choice, FTRT_IN(target), none, {"gradient", "parameter"},
@@ -245,6 +268,19 @@ const std::vector<key_spec>& key_rows() {
      "ranks get it; flip_bit: after it and after its norms were compared, so that this rank alone "
      "goes astray; a bit that flips before the reduction reaches all ranks alike, and nothing can "
      "find it), or a `\"parameter\"` after its commit."},
+    {chaos_table, "in", choice, FTRT_IN(in), none,
+     {"any", "all_reduce", "optimizer", "snapshot", "join", "evaluate", "start", "stop"},
+     "kill, stop: the worker does it to itself in the midst of this, the first time once the entry "
+     "is due. `\"optimizer\"`: its weights are new and not committed. `\"join\"`: it enters a "
+     "generation. `\"start\"`: a new worker has just come up. `\"stop\"`: training is over, the final "
+     "snapshot is not written. `\"any\"`: wherever it is."},
+    {chaos_table, "delay", duration, FTRT_IN(delay), between(1000 * nanosecond, hour), {},
+     "slow: the pause before each micro-batch."},
+    {chaos_table, "iterations", integer, FTRT_IN(iterations), positive_count, {},
+     "slow: for so many iterations; where it is not said, until the worker is replaced."},
+    {chaos_table, "by", jump, FTRT_IN(by), between(-8760 * hour, 8760 * hour), {},
+     "clock_jump: forward all clocks jump, as when a machine slept; backward (`\"-8h\"`) the wall "
+     "clock alone, as when it is set."},
     {chaos_table, "at_iteration", integer, FTRT_IN(at_iteration), positive_count, {},
      "When: once, at this iteration."},
     {chaos_table, "every_iterations", integer, FTRT_IN(every_iterations), positive_count, {},

@@ -32,15 +32,18 @@ enum class value_type : std::uint8_t {
   rank,      // one rank
   ranks,     // a list of ranks, or "all"
   every,     // a duration, or a number of iterations
+  jump,      // a duration, or one below zero: "-8h"; never zero
+  digest,    // 32 hex digits, or one of `choices`
   actor,     // checked by the rules, where the world size is known
 };
 
 // Where a value lives in a scenario. One alternative for each C++ type that a key can have.
-using slot = std::variant<std::string*, std::filesystem::path*, bool*, double*, std::uint32_t*,
-                          std::uint64_t*, std::vector<std::int64_t>*, std::chrono::nanoseconds*,
-                          std::optional<std::uint64_t>*, std::optional<std::chrono::nanoseconds>*,
-                          device_kind*, amp_mode*, optimizer_kind*, schedule_kind*, last_window*,
-                          chaos_kind*, chaos_target*, non_finite_policy*, chaos_entry*>;
+using slot =
+    std::variant<std::string*, std::filesystem::path*, bool*, double*, std::uint32_t*,
+                 std::uint64_t*, std::vector<std::int64_t>*, std::chrono::nanoseconds*,
+                 std::optional<std::uint64_t>*, std::optional<std::chrono::nanoseconds>*,
+                 device_kind*, amp_mode*, optimizer_kind*, schedule_kind*, last_window*,
+                 chaos_kind*, chaos_target*, chaos_phase*, non_finite_policy*, chaos_entry*>;
 
 struct limits {
   double low = -std::numeric_limits<double>::infinity();
@@ -66,6 +69,7 @@ struct table_spec {
 };
 
 inline constexpr std::string_view chaos_table = "chaos";
+inline constexpr std::string_view expect_table = "expect";
 
 // In the order of the documentation.
 [[nodiscard]] std::span<const table_spec> tables();

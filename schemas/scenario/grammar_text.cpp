@@ -123,6 +123,10 @@ std::string expected(const key_spec& key) {
       return "a list of ranks such as [0, 1], or \"all\"";
     case value_type::every:
       return "a duration" + range_text(key) + " such as \"10s\", or a number of iterations";
+    case value_type::jump:
+      return "a duration such as \"8h\", or \"-8h\" to go back, up to a year";
+    case value_type::digest:
+      return quote(key.choices.front()) + ", or 32 hex digits";
     case value_type::actor:
       return "\"trainer:N\", \"checkpoint\", \"metrics\", \"run_supervisor\" or "
              "\"host_supervisor\"";

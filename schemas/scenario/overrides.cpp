@@ -13,7 +13,7 @@ const place override_place{"--set", 0, value_origin::override_flag};
 bool takes_text(value_type type) {
   using enum value_type;
   return type == word || type == kind || type == path || type == choice || type == duration ||
-         type == size;
+         type == size || type == jump || type == digest;
 }
 
 // `text` as one TOML value; an empty table where it is none, or is more than one.

@@ -139,6 +139,17 @@ void backoff_grows(draft& of) {
                   {}});
 }
 
+void recoveries_can_be_met(draft& of) {
+  if (!sound(of, {"expect.min_recoveries", "expect.max_recoveries"})) return;
+  const auto& wanted = of.values.expect;
+  if (!wanted.min_recoveries || !wanted.max_recoveries) return;
+  if (*wanted.min_recoveries <= *wanted.max_recoveries) return;
+  of.complain_at("expect.min_recoveries", {},
+                 {"at most max_recoveries = " + text(*wanted.max_recoveries),
+                  text(*wanted.min_recoveries),
+                  {}});
+}
+
 // A key that means something to one choice only. Its default elsewhere is fine, so that a resolved
 // scenario, which spells every value, stays valid.
 struct belongs {
@@ -210,6 +221,7 @@ constexpr std::array rows{
     rule{"`cluster.communicator` is `\"shm\"` for the CPU and `\"nccl\"` for CUDA.",
          communicator_meets_device},
     rule{"`supervision.backoff_initial` is at most `supervision.backoff_max`.", backoff_grows},
+    rule{"`expect.min_recoveries` is at most `expect.max_recoveries`.", recoveries_can_be_met},
     rule{"A key that is marked as one of a choice (\"sgd:\", \"cnn:\", \"synthetic:\") has a value "
          "other than its default only with that choice, so that none is silently ignored; the "
          "loss scaler's keys are the exception.",

@@ -37,7 +37,8 @@ struct speller {
   using text = std::optional<std::string>;
 
   text operator()(const std::string* value) const {
-    if (key.type == value_type::actor && value->empty()) return std::nullopt;
+    const bool may_be_none = key.type == value_type::actor || key.table == expect_table;
+    if (value->empty() && may_be_none) return std::nullopt;
     return quote(*value);
   }
   // An empty path is how the struct says "none"; the grammar knows no such value.
@@ -52,7 +53,8 @@ struct speller {
   }
   text operator()(const std::vector<std::int64_t>* value) const { return list(*value); }
   text operator()(const std::chrono::nanoseconds* value) const {
-    return quote(spell_duration(*value));
+    const bool back = value->count() < 0;
+    return quote((back ? "-" : "") + spell_duration(back ? -*value : *value));
   }
   template <class Value>
   text operator()(const std::optional<Value>* value) const {

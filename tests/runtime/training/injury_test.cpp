@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <runtime/training/flat_math.hpp>
 #include <runtime/training/injury.hpp>
@@ -91,6 +95,85 @@ TEST(injury, the_oldest_of_too_many_is_forgotten) {
   const auto due = box.take(iteration_id{1000}, injury_moment::after_commit);
   ASSERT_EQ(due.size(), injury_box::capacity);
   EXPECT_EQ(due.front().seed, 4U);
+}
+
+TEST(injury, an_order_that_is_said_twice_happens_once) {
+  injury_box box;
+  injure nan{injury_kind::nan, injury_target::parameter, iteration_id{5}, 1, 7};
+  box.add(nan);
+  box.add(nan);
+  EXPECT_EQ(box.take(iteration_id{5}, injury_moment::after_commit).size(), 1U);
+  box.add(nan);
+  EXPECT_TRUE(box.take(iteration_id{6}, injury_moment::after_commit).empty());
+  nan.number = 8;
+  box.add(nan);
+  EXPECT_EQ(box.take(iteration_id{6}, injury_moment::after_commit).size(), 1U);
+}
+
+TEST(injury, of_a_phase_waits_for_that_phase) {
+  using protocol::injury_phase;
+  const std::vector<std::pair<injury_phase, injury_moment>> phases{
+      {injury_phase::all_reduce, injury_moment::all_reduce},
+      {injury_phase::optimizer, injury_moment::optimizer},
+      {injury_phase::snapshot, injury_moment::snapshot},
+      {injury_phase::join, injury_moment::join},
+      {injury_phase::evaluate, injury_moment::evaluate},
+      {injury_phase::start, injury_moment::start},
+      {injury_phase::stop, injury_moment::stop}};
+  for (const auto& [phase, moment] : phases) {
+    injure what{injury_kind::kill, injury_target::gradient, iteration_id{5}};
+    what.phase = phase;
+    EXPECT_EQ(moment_of(what), moment);
+    injury_box box;
+    box.add(what);
+    EXPECT_TRUE(box.take(iteration_id{4}, moment).empty());
+    EXPECT_TRUE(box.take(iteration_id{5}, injury_moment::after_commit).empty());
+    EXPECT_EQ(box.take(iteration_id{8}, moment).size(), 1U);
+  }
+}
+
+TEST(injury, a_kill_is_a_sigkill_to_itself) {
+  const injure what{injury_kind::kill, injury_target::gradient, iteration_id{1}};
+  EXPECT_EXIT(strike(what), testing::KilledBySignal(SIGKILL), "");
+}
+
+TEST(injury, a_stop_is_a_sigstop_to_itself) {
+  const auto child = ::fork();
+  if (child == 0) {
+    strike({injury_kind::stop, injury_target::gradient, iteration_id{1}});
+    ::_exit(7);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  ::kill(child, SIGCONT);
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 7) << "it goes on when it is continued";
+}
+
+TEST(injury, slows_so_many_iterations_and_no_other) {
+  using namespace std::chrono_literals;
+  const auto takes = [](const slowness& slow, std::uint64_t k) {
+    const auto begun = std::chrono::steady_clock::now();
+    slow.pause(iteration_id{k});
+    return std::chrono::steady_clock::now() - begun;
+  };
+  slowness slow;
+  injure what{injury_kind::slow, injury_target::gradient, iteration_id{5}};
+  what.delay_ns = 20'000'000;
+  what.iterations = 2;
+  slow.begin(what, iteration_id{5});
+  EXPECT_EQ(moment_of(what), injury_moment::begin);
+  EXPECT_GE(takes(slow, 5), 20ms);
+  EXPECT_GE(takes(slow, 6), 20ms);
+  what.delay_ns = 3'000'000'000;
+  what.iterations = 1;
+  slow.begin(what, iteration_id{7});
+  EXPECT_LT(takes(slow, 8), 3s);
+  what.delay_ns = 1'000'000;
+  what.iterations = 0;
+  slow.begin(what, iteration_id{9});
+  EXPECT_GE(takes(slow, 1'000'000), 1ms) << "as long as it lives";
 }
 
 }  // namespace

@@ -143,8 +143,11 @@ void fill(message_source& s, program_failed& m) {
   m = {any_number<generation_id>(s), any_number<iteration_id>(s), s.text(300)};
 }
 void fill(message_source& s, injure& m) {
-  m = {static_cast<injury_kind>(s.below(2)), static_cast<injury_target>(s.below(2)),
-       any_number<iteration_id>(s), s.number()};
+  m = {static_cast<injury_kind>(s.below(5)), static_cast<injury_target>(s.below(2)),
+       any_number<iteration_id>(s), s.number(), s.number()};
+  if (m.kind >= injury_kind::kill) m.phase = static_cast<injury_phase>(1 + s.below(7));
+  m.delay_ns = s.below(3'600'000'000'001);
+  m.iterations = s.number();
 }
 void fill(message_source& s, not_finite& m) {
   m.generation = any_number<generation_id>(s);
@@ -238,8 +241,8 @@ auto fields(const program_failed& m) {
   return std::tie(a, b, c);
 }
 auto fields(const injure& m) {
-  const auto& [a, b, c, d] = m;
-  return std::tie(a, b, c, d);
+  const auto& [a, b, c, d, e, f, g, h] = m;
+  return std::tie(a, b, c, d, e, f, g, h);
 }
 auto fields(const not_finite& m) {
   const auto& [a, b, c] = m;

@@ -42,6 +42,7 @@ TEST(grammar, has_a_key_for_every_member_of_the_scenario) {
   EXPECT_EQ(keys_in("checkpoint"), members<decltype(s.checkpoint)>());
   EXPECT_EQ(keys_in("supervision"), members<decltype(s.supervision)>());
   EXPECT_EQ(keys_in("metrics"), members<decltype(s.metrics)>());
+  EXPECT_EQ(keys_in("expect"), members<decltype(s.expect)>());
   // `ranks` and `all_ranks` are told by the keys `rank` and `ranks`.
   EXPECT_EQ(keys_in("chaos"), members<chaos_entry>());
 }

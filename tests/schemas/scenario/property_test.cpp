@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <schemas/scenario/chaos_view.hpp>
 #include <schemas/scenario/grammar.hpp>
 #include <tests/schemas/scenario/scenario_text.hpp>
 
@@ -94,28 +95,57 @@ void fill_when(chaos_entry& entry) {
   }
 }
 
+void name_ranks(chaos_entry& entry, std::uint32_t world) {
+  entry.all_ranks = *rc::gen::arbitrary<bool>();
+  const auto last = between(0u, world - 1);
+  for (std::uint32_t rank = 0; !entry.all_ranks && rank <= last; ++rank) {
+    entry.ranks.push_back(rank);
+  }
+}
+
 chaos_entry fault(std::uint32_t world) {
   chaos_entry entry;
   entry.kind = pick({chaos_kind::kill, chaos_kind::stop, chaos_kind::kill_actor, chaos_kind::nan,
-                     chaos_kind::flip_bit});
-  if (entry.kind == chaos_kind::nan || entry.kind == chaos_kind::flip_bit) {
-    entry.target = pick({chaos_target::gradient, chaos_target::parameter});
-  }
-  if (entry.kind == chaos_kind::kill_actor) {
-    const auto trainer = "trainer:" + std::to_string(between(0u, world - 1));
-    entry.actor =
-        pick<std::string>({trainer, "checkpoint", "metrics", "run_supervisor", "host_supervisor"});
-  } else {
-    entry.all_ranks = *rc::gen::arbitrary<bool>();
-    const auto last = between(0u, world - 1);
-    for (std::uint32_t rank = 0; !entry.all_ranks && rank <= last; ++rank) {
-      entry.ranks.push_back(rank);
-    }
-  }
+                     chaos_kind::flip_bit, chaos_kind::slow, chaos_kind::kill_zygote,
+                     chaos_kind::kill_supervisor, chaos_kind::clock_jump});
   fill_when(entry);
+  switch (entry.kind) {
+    case chaos_kind::kill:
+    case chaos_kind::stop:
+      entry.in = pick({chaos_phase::any, chaos_phase::optimizer, chaos_phase::stop});
+      break;
+    case chaos_kind::nan:
+    case chaos_kind::flip_bit:
+      entry.target = pick({chaos_target::gradient, chaos_target::parameter});
+      break;
+    case chaos_kind::slow:
+      entry.delay = duration();
+      if (*rc::gen::arbitrary<bool>()) entry.iterations = between(1u, 100u);
+      break;
+    case chaos_kind::clock_jump:
+      entry.by = *rc::gen::arbitrary<bool>() ? duration() : -duration();
+      break;
+    case chaos_kind::kill_actor:
+      entry.actor =
+          pick<std::string>({"trainer:" + std::to_string(between(0u, world - 1)), "checkpoint",
+                             "metrics", "run_supervisor", "host_supervisor"});
+      break;
+    default:
+      break;
+  }
+  if (grammar::strikes_workers(entry.kind)) name_ranks(entry, world);
   entry.seed = seed();
   entry.max_count = between(0u, 10u);
   return entry;
+}
+
+void fill_expect(scenario& s) {
+  if (*rc::gen::arbitrary<bool>()) return;
+  s.expect.status = pick<std::string>({"completed", "stopped", "failed"});
+  s.expect.weights_digest = pick<std::string>({"", "same_as_fault_free", std::string(32, '7')});
+  s.expect.max_lost_iterations = between(0u, 1000u);
+  s.expect.min_recoveries = between(0u, 3u);
+  if (*rc::gen::arbitrary<bool>()) s.expect.max_recoveries = between(3u, 9u);
 }
 
 scenario any_valid_scenario() {
@@ -130,6 +160,7 @@ scenario any_valid_scenario() {
   s.supervision.backoff_max = duration();
   s.supervision.backoff_initial = s.supervision.backoff_max / 2;
   s.metrics.tensorboard = *rc::gen::arbitrary<bool>();
+  fill_expect(s);
   const auto faults = between(0, 4);
   for (int i = 0; i < faults; ++i) s.chaos.push_back(fault(s.cluster.ranks));
   return s;

@@ -52,7 +52,7 @@ TEST(C36_names, a_table_like_no_other_is_refused_with_the_list) {
   EXPECT_THAT(faults_before_valid("[gpu]\ncount = 3"),
               ElementsAre("a.toml:1: gpu: expected a table of a scenario, found [gpu]; the tables "
                           "are [run] [cluster] [model] [data] [train] [checkpoint] [supervision] "
-                          "[metrics] [[chaos]]"));
+                          "[metrics] [expect] [[chaos]]"));
 }
 
 TEST(C36_names, a_value_where_a_table_belongs_is_refused) {

@@ -164,7 +164,8 @@ TEST(C37_chaos, a_kill_without_a_rank_is_refused) {
 TEST(C37_chaos, an_entry_without_a_kind_is_refused) {
   EXPECT_THAT(chaos_faults("rank = 1\nat_iteration = 3"),
               ElementsAre("a.toml:5: chaos[0].kind: expected one of \"kill\", \"stop\", "
-                          "\"kill_actor\", \"nan\", \"flip_bit\", found none"));
+                          "\"kill_actor\", \"nan\", \"flip_bit\", \"slow\", \"kill_zygote\", "
+                          "\"kill_supervisor\", \"clock_jump\", found none"));
 }
 
 TEST(C37_chaos, an_unknown_actor_is_refused_with_the_nearest_one) {
@@ -212,6 +213,91 @@ TEST(C37_chaos, a_fault_after_the_end_is_refused) {
                      {"train.max_iterations=49"}),
               ElementsAre("a.toml:8: chaos[0].every: expected at most train.max_iterations = 49, "
                           "found 50; the fault would never happen"));
+}
+
+TEST(C37_chaos, a_key_of_another_kind_is_refused) {
+  EXPECT_THAT(chaos_faults("kind = \"kill\"\nrank = 1\nevery = 5\ndelay = \"1ms\""),
+              ElementsAre("a.toml:9: chaos[0].delay: expected no `delay` with kind = \"kill\", "
+                          "found one; it belongs to kind = \"slow\""));
+  EXPECT_THAT(chaos_faults("kind = \"nan\"\nrank = 1\nevery = 5\nin = \"join\""),
+              ElementsAre("a.toml:9: chaos[0].in: expected no `in` with kind = \"nan\", found one; "
+                          "a worker meets kind = \"kill\" or \"stop\" in a phase"));
+  EXPECT_THAT(chaos_faults("kind = \"kill_zygote\"\nrank = 1\nevery = 5"),
+              ElementsAre("a.toml:7: chaos[0].rank: expected no rank with kind = \"kill_zygote\", "
+                          "found one; the worker dies with kind = \"kill\""));
+  EXPECT_THAT(chaos_faults("kind = \"slow\"\nrank = 1\nevery = 5\ndelay = \"1ms\"\nby = \"8h\""),
+              ElementsAre("a.toml:10: chaos[0].by: expected no `by` with kind = \"slow\", found "
+                          "one; it belongs to kind = \"clock_jump\""));
+}
+
+TEST(C37_chaos, a_kind_without_what_it_needs_is_refused) {
+  EXPECT_THAT(chaos_faults("kind = \"slow\"\nrank = 1\nevery = 5"),
+              ElementsAre("a.toml:6: chaos[0].delay: expected `delay` with kind = \"slow\", found "
+                          "none; for example delay = \"20ms\""));
+  EXPECT_THAT(chaos_faults("kind = \"clock_jump\"\nevery = 5"),
+              ElementsAre("a.toml:6: chaos[0].by: expected `by` with kind = \"clock_jump\", found "
+                          "none; for example by = \"8h\""));
+}
+
+TEST(C37_chaos, an_unknown_phase_is_refused_with_the_nearest_one) {
+  const auto lines = chaos_faults("kind = \"kill\"\nrank = 1\nevery = 5\nin = \"allreduce\"");
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_THAT(lines[0], HasSubstr("a.toml:9: chaos[0].in: expected one of \"any\", "));
+  EXPECT_THAT(lines[0], HasSubstr("did you mean \"all_reduce\"?"));
+}
+
+TEST(C37_chaos, the_first_start_join_or_stop_needs_no_moment) {
+  for (const auto* phase : {"start", "join", "stop"}) {
+    EXPECT_THAT(chaos_faults("kind = \"kill\"\nrank = 1\nin = \"" + std::string{phase} + "\""),
+                IsEmpty());
+  }
+  EXPECT_THAT(chaos_faults("kind = \"kill\"\nrank = 1\nin = \"optimizer\""),
+              ElementsAre("a.toml:6: chaos[0].at_iteration: expected exactly one of at_iteration, "
+                          "every_iterations, every, mtbf, found none of them"));
+}
+
+TEST(C37_chaos, a_jump_goes_either_way_but_not_nowhere) {
+  const auto jump = [](const std::string& by) {
+    return std::string{valid} + "[[chaos]]\nkind = \"clock_jump\"\nat_iteration = 5\nby = " + by +
+           "\n";
+  };
+  EXPECT_EQ(parse_well(jump("\"8h\"")).values.chaos.at(0).by, std::chrono::hours{8});
+  EXPECT_EQ(parse_well(jump("\"-90s\"")).values.chaos.at(0).by, std::chrono::seconds{-90});
+  const std::string wanted =
+      "a.toml:8: chaos[0].by: expected a duration such as \"8h\", or \"-8h\" to go back, up to a "
+      "year, found ";
+  EXPECT_THAT(faults(jump("\"0s\"")), ElementsAre(wanted + "\"0s\""));
+  EXPECT_THAT(faults(jump("\"-9000h\"")), ElementsAre(wanted + "\"-9000h\""));
+  EXPECT_THAT(faults(jump("-5")), ElementsAre(HasSubstr(wanted + "-5; ")));
+  EXPECT_THAT(faults(jump("\"--5s\"")), ElementsAre(HasSubstr(wanted + "\"--5s\"")));
+}
+
+TEST(C37_expectations, a_digest_is_one_or_the_fault_free_one) {
+  const std::string hex(32, 'a');
+  EXPECT_THAT(faults(valid, {"expect.weights_digest=" + hex}), IsEmpty());
+  EXPECT_THAT(faults(valid, {"expect.weights_digest=" + std::string(32, '1')}), IsEmpty());
+  EXPECT_THAT(
+      faults(valid, {"expect.weights_digest=same_as_faultfree"}),
+      ElementsAre("--set: expect.weights_digest: expected \"same_as_fault_free\", or 32 hex "
+                  "digits, found \"same_as_faultfree\"; did you mean "
+                  "\"same_as_fault_free\"?"));
+  EXPECT_THAT(faults(valid, {"expect.weights_digest=" + hex + "a"}), testing::SizeIs(1));
+}
+
+TEST(C37_expectations, fewer_recoveries_than_at_least_are_refused) {
+  EXPECT_THAT(faults_before_valid("[expect]\nmin_recoveries = 3\nmax_recoveries = 2"),
+              ElementsAre("a.toml:2: expect.min_recoveries: expected at most max_recoveries = 2, "
+                          "found 3"));
+}
+
+TEST(C37_expectations, go_with_the_faults_when_those_are_dropped) {
+  const auto text = std::string{valid} +
+                    "[[chaos]]\nkind = \"kill\"\nrank = 0\nevery = 5\n"
+                    "[expect]\nmin_recoveries = 3\n";
+  EXPECT_EQ(parse_well(text).values.expect.min_recoveries, 3U);
+  const auto dropped = parse(text, {"chaos=[]"});
+  ASSERT_TRUE(dropped.has_value());
+  EXPECT_FALSE(dropped->values.expect.min_recoveries.has_value());
 }
 
 TEST(C37_chaos, every_takes_a_duration_or_iterations) {

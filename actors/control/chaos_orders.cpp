@@ -1,0 +1,84 @@
+#include <actors/control/chaos_orders.hpp>
+#include <array>
+
+namespace ftrt::actors {
+namespace {
+
+using protocol::injury_kind;
+using protocol::injury_phase;
+using protocol::injury_target;
+
+injury_kind kind_of(chaos_kind kind) {
+  switch (kind) {
+    case chaos_kind::nan:
+      return injury_kind::nan;
+    case chaos_kind::flip_bit:
+      return injury_kind::flip_bit;
+    case chaos_kind::slow:
+      return injury_kind::slow;
+    case chaos_kind::stop:
+      return injury_kind::stop;
+    default:
+      return injury_kind::kill;
+  }
+}
+
+// The phases are the same ones, in the same order.
+static_assert(static_cast<int>(chaos_phase::any) == static_cast<int>(injury_phase::none));
+static_assert(static_cast<int>(chaos_phase::optimizer) ==
+              static_cast<int>(injury_phase::optimizer));
+static_assert(static_cast<int>(chaos_phase::stop) == static_cast<int>(injury_phase::stop));
+
+std::string name_of(injury_phase phase) {
+  constexpr std::array names{"any",  "all_reduce", "optimizer", "snapshot",
+                             "join", "evaluate",   "start",     "stop"};
+  return names.at(static_cast<std::size_t>(phase));
+}
+
+std::string what_happens(const protocol::injure& order) {
+  const std::string where =
+      order.target == injury_target::gradient ? " in a gradient" : " in a parameter";
+  switch (order.kind) {
+    case injury_kind::nan:
+      return "a NaN" + where;
+    case injury_kind::flip_bit:
+      return "a flipped bit" + where;
+    case injury_kind::slow:
+      return "a pause of " + std::to_string(order.delay_ns / 1000) + " us before each micro-batch";
+    case injury_kind::kill:
+      return "SIGKILL in " + name_of(order.phase);
+    case injury_kind::stop:
+      return "SIGSTOP in " + name_of(order.phase);
+  }
+  return {};
+}
+
+}  // namespace
+
+protocol::injure order_of(const chaos_entry& fault, rank_id rank, std::uint64_t number) {
+  protocol::injure order;
+  order.kind = kind_of(fault.kind);
+  order.target =
+      fault.target == chaos_target::gradient ? injury_target::gradient : injury_target::parameter;
+  order.iteration = iteration_id{fault.at_iteration.value_or(0)};
+  order.seed = fault.seed + rank.value();
+  order.number = number;
+  order.phase = static_cast<injury_phase>(fault.in);
+  const auto delay = fault.delay.value_or(std::chrono::nanoseconds{0});
+  order.delay_ns = static_cast<std::uint64_t>(delay.count());
+  order.iterations = fault.iterations.value_or(0);
+  return order;
+}
+
+std::string describe(const protocol::injure& order) {
+  std::string text = what_happens(order);
+  if (order.kind == injury_kind::slow) {
+    text += " from iteration " + std::to_string(order.iteration.value()) + " on";
+    if (order.iterations > 0) text += ", for " + std::to_string(order.iterations) + " of them";
+    return text;
+  }
+  if (order.iteration.value() == 0) return text;
+  return text + " of iteration " + std::to_string(order.iteration.value());
+}
+
+}  // namespace ftrt::actors
