@@ -103,8 +103,7 @@ void run_supervisor_state::close_ledger(iteration_id last) {
 
 void run_supervisor_state::act(const recovery::record_generation& what) {
   const bool starting = !open_ledger;
-  const auto committed = what.rollback_to ? std::max(reported, *what.rollback_to) : what.from;
-  close_ledger(committed);
+  close_ledger(what.reached);
   open_ledger = what;
   if (!redone.empty() && !what.rollback_to) context->board->count_redone();
   redone.clear();
@@ -116,7 +115,7 @@ void run_supervisor_state::act(const recovery::record_generation& what) {
   if (what.rollback_to) membership.branch_since = what.generation;
   context->board->set_membership(membership);
   if (what.rollback_to) {
-    context->board->roll_back_to(*what.rollback_to, what.generation);
+    context->board->roll_back_to(*what.rollback_to, what.generation, what.reached);
     context->host->shelf().roll_back_to(*what.rollback_to);
   }
   context->storage->post([what, starting, context = context](storage::catalog& catalog) {
@@ -174,7 +173,7 @@ void run_supervisor_state::act(const recovery::announce& what) {
 }
 
 void run_supervisor_state::act(const recovery::end_run& what) {
-  close_ledger(what.last ? what.last->iteration : reported);
+  close_ledger(what.last ? what.last->iteration : machine->current().highest);
   if (what.last) context->board->set_finished(*what.last);
   outcome = what;
   context->post<host_supervisor_actor>(run_ended{what});

@@ -10,7 +10,6 @@ run_board::run_board(std::string run_id, std::uint32_t world_size, std::uint64_t
     : iterations_per_epoch_(std::max<std::uint64_t>(iterations_per_epoch, 1)) {
   summary_.run_id = std::move(run_id);
   summary_.world_size = world_size;
-  summary_.test_accuracy = std::numeric_limits<double>::quiet_NaN();
   latest_.world_size = world_size;
   latest_.total_iterations = total_iterations;
   latest_.test_accuracy = summary_.test_accuracy;
@@ -46,7 +45,7 @@ bool run_board::count(const storage::progress_record& record) {
     return true;
   }
   if (record.iteration <= counted_) return false;
-  if (executed_ == 0) first_begun_ns_ = record.committed_ns - record.step_ns;
+  if (!first_begun_ns_) first_begun_ns_ = record.committed_ns - record.step_ns;
   last_committed_ns_ = record.committed_ns;
   counted_ = summary_.iterations = record.iteration;
   summary_.optimizer_steps = record.optimizer_step;
@@ -61,13 +60,18 @@ bool run_board::count(const storage::progress_record& record) {
   return true;
 }
 
-void run_board::roll_back_to(iteration_id iteration, generation_id generation) {
+void run_board::roll_back_to(iteration_id iteration, generation_id generation,
+                             iteration_id reached) {
   const std::lock_guard lock{mutex_};
   ++rollbacks_;
   oldest_generation_ = generation.value();
   rolled_back_to_ = iteration.value();
   evaluated_ = std::min(evaluated_, iteration.value());
   agreed_ = std::min(agreed_, iteration);
+  // Commits of which no record was read before they became void.
+  const auto most = latest_.total_iterations > 0 ? latest_.total_iterations : reached.value();
+  const auto executed_to = std::min(reached.value(), most);
+  if (executed_to > counted_) executed_ += executed_to - counted_;
   if (iteration.value() >= counted_) return;
   committed_ -= std::min(committed_, counted_ - iteration.value());
   summary_.last_checkpoint_iteration =
@@ -157,7 +161,7 @@ std::optional<std::string> run_board::stop_reason() const {
 }
 
 double run_board::samples_per_second() const {
-  const auto elapsed_ns = last_committed_ns_ - first_begun_ns_;
+  const auto elapsed_ns = last_committed_ns_ - first_begun_ns_.value_or(last_committed_ns_);
   return elapsed_ns > 0 ? static_cast<double>(samples_) * 1e9 / static_cast<double>(elapsed_ns) : 0;
 }
 
@@ -165,8 +169,8 @@ progress run_board::latest() const {
   const std::lock_guard lock{mutex_};
   auto now = latest_;
   now.samples_per_second = samples_per_second();
-  const auto elapsed_s = static_cast<double>(last_committed_ns_ - first_begun_ns_) / 1e9;
-  if (committed_ > 0 && now.total_iterations > now.iteration) {
+  if (committed_ > 0 && first_begun_ns_ && now.total_iterations > now.iteration) {
+    const auto elapsed_s = static_cast<double>(last_committed_ns_ - *first_begun_ns_) / 1e9;
     now.eta_seconds = elapsed_s / static_cast<double>(committed_) *
                       static_cast<double>(now.total_iterations - now.iteration);
   }
@@ -182,9 +186,10 @@ run_summary run_board::summary() const {
   const std::lock_guard lock{mutex_};
   auto made = summary_;
   made.epochs = static_cast<double>(made.iterations) / static_cast<double>(iterations_per_epoch_);
-  made.samples_per_second = samples_per_second();
-  made.goodput =
-      executed_ > 0 ? static_cast<double>(committed_) / static_cast<double>(executed_) : 1;
+  if (executed_ > 0) {
+    made.samples_per_second = samples_per_second();
+    made.goodput = static_cast<double>(committed_) / static_cast<double>(executed_);
+  }
   return made;
 }
 

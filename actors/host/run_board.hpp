@@ -35,7 +35,8 @@ class run_board {
   // already in this branch of history (another rank's copy), so not news; or past the run's end.
   bool count(const storage::progress_record& record);
   // History past `iteration` is void, and so is what generations before `generation` still report.
-  void roll_back_to(iteration_id iteration, generation_id generation);
+  // `reached`: the newest commit of it, which counts as executed.
+  void roll_back_to(iteration_id iteration, generation_id generation, iteration_id reached);
   // Grows with every rollback.
   [[nodiscard]] std::uint64_t rollbacks() const;
   // The iteration at work was abandoned and is done again.
@@ -82,7 +83,7 @@ class run_board {
   std::uint64_t oldest_generation_ = 0;  // records of older ones are void ...
   std::uint64_t rolled_back_to_ = 0;     // ... beyond this iteration
   std::uint64_t rollbacks_ = 0;
-  std::int64_t first_begun_ns_ = 0;
+  std::optional<std::int64_t> first_begun_ns_;
   std::int64_t last_committed_ns_ = 0;
   double last_checkpoint_ms_ = 0;
   iteration_id agreed_;

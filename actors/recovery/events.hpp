@@ -199,6 +199,7 @@ struct record_generation {
   iteration_id from;
   std::string reason;
   std::optional<iteration_id> rollback_to;
+  iteration_id reached;  // the newest commit before it; beyond `from` only at a rollback
 };
 // A recovery is complete: the first commit after it was seen. `detected_ms` and `resumed_ms` count
 // from `fault_at`.

@@ -191,6 +191,7 @@ void engine::record_recoveries() {
              " iterations lost"));
   }
   s_.unrecovered = std::move(still);
+  s_.abandoned = {};
 }
 
 // Stretches that follow each other, so that their sum is the whole. What went on in generations

@@ -139,7 +139,7 @@ struct state {
   iteration_id highest;        // newest commit known in this branch
   iteration_id frontier;       // newest commit ever known; only beyond it is there progress
   iteration_id agreed;         // newest at which all ranks are known to have held one state
-  iteration_id abandoned;      // commits that the newest rollback gave up
+  iteration_id abandoned;      // commits given up by rollbacks since the newest commit
   std::vector<member> ranks;
 
   // Of those who died since training last began:

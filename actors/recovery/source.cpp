@@ -135,9 +135,10 @@ void engine::handle(const source_found& e) {
 // Commits past `target` are void from now on, if there are any.
 void engine::open_branch_at(iteration_id target) {
   s_.from = target;
-  const bool back = s_.highest > target || s_.resumed;
-  s_.abandoned = {};
-  if (s_.highest > target) s_.abandoned = iteration_id{s_.highest.value() - target.value()};
+  const auto reached = std::max(s_.highest, target);
+  const bool back = reached > target || s_.resumed;
+  const auto given_up = reached.value() - target.value();
+  s_.abandoned = iteration_id{s_.abandoned.value() + given_up};
   s_.highest = target;
   s_.agreed = std::min(s_.agreed, target);
   s_.frontier = std::max(s_.frontier, target);
@@ -151,11 +152,11 @@ void engine::open_branch_at(iteration_id target) {
   }
   s_.generation = s_.generation.next();
   if (back) s_.branch_since = s_.generation;
-  act(record_generation{s_.generation, s_.branch, target, s_.last_cause, rollback_to});
+  act(record_generation{s_.generation, s_.branch, target, s_.last_cause, rollback_to, reached});
   tell(event::kind::generation_began, std::nullopt, s_.last_cause);
-  if (s_.abandoned.value() > 0)
+  if (given_up > 0)
     tell(event::kind::rollback, std::nullopt,
-         cat("back to iteration ", target, ": ", s_.abandoned, " committed iterations are lost"));
+         cat("back to iteration ", target, ": ", given_up, " committed iterations are lost"));
 }
 
 }  // namespace ftrt::recovery

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct expectation {
   bool met = false;
 };
 
+// A figure that was never measured.
+inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
+
 // What a run came to. Written as JSON by `--summary`, kept in the catalog.
 struct run_summary {
   std::string run_id;
@@ -51,18 +55,19 @@ struct run_summary {
   std::uint64_t iterations = 0;
   std::uint64_t optimizer_steps = 0;
   double epochs = 0;
-  double train_loss = 0;       // of the last iteration, mean over its samples
-  double test_accuracy = 0;    // of the last evaluation, in [0, 1]; NaN: never evaluated
-  std::string weights_digest;  // 32 hex digits, empty where the run has no final state
+  double train_loss = not_measured;     // of the last iteration, mean over its samples
+  double test_accuracy = not_measured;  // of the last evaluation, in [0, 1]
+  std::string weights_digest;           // 32 hex digits, empty where the run has no final state
   std::uint32_t world_size = 0;
   std::uint64_t generations = 0;
   std::vector<recovery_record> recoveries;
   std::vector<actor_restart_record> actor_restarts;
   std::uint64_t checkpoints_committed = 0;
   std::uint64_t last_checkpoint_iteration = 0;
-  double samples_per_second = 0;  // committed samples over training time
-  double goodput = 0;  // committed iterations over those that were executed, redone ones included
-  double wall_seconds = 0;
+  double samples_per_second = not_measured;  // committed samples over training time
+  // Committed iterations over those that were executed, redone ones included.
+  double goodput = not_measured;
+  double wall_seconds = not_measured;
   std::string error;                      // why it failed; empty otherwise
   std::vector<expectation> expectations;  // empty: the scenario expects nothing
 };

@@ -238,7 +238,7 @@ TEST_F(small_run, C15_a_second_process_on_one_run_directory_names_the_holder) {
   ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << first.err();
   const scratch_folder elsewhere;
   const auto second = resume_from(elsewhere.path());
-  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_EQ(second.exit_code, 2);
   EXPECT_NE(second.err.find(std::to_string(first.pid())), std::string::npos) << second.err;
   EXPECT_EQ(first.wait(), 0);
 }

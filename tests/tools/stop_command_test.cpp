@@ -25,8 +25,9 @@ class stop_command : public ::testing::Test {
   }
 
   exit_code run_it() {
-    const auto told = [this](const std::filesystem::path&,
+    const auto told = [this](const std::filesystem::path& run,
                              const stop_options& how) -> result<stop_report> {
+      stopped_ = run;
       how_ = how;
       return report_;
     };
@@ -50,6 +51,7 @@ class stop_command : public ::testing::Test {
   output errors_{stderr_.fd()};
   options asked_;
   stop_options how_;
+  std::filesystem::path stopped_;
   stop_report report_;
 };
 
@@ -105,6 +107,25 @@ TEST_F(stop_command, a_run_that_does_not_run_is_2_and_says_how_it_ended) {
   EXPECT_THAT(stderr_.text(), HasSubstr("is not running: completed at iteration 400"));
   asked_.run_id = "no such run";
   EXPECT_EQ(run_it(), exit_code::refused);
+}
+
+TEST_F(stop_command,
+       without_a_name_the_run_that_is_running_is_meant_and_one_of_several_is_asked_for) {
+  const auto begin = [this](const char* name) {
+    auto made = storage::run_directory::create(asked_.runs_directory, name, "", 0);
+    EXPECT_TRUE(made) << made.error().describe();
+    return std::move(*made);
+  };
+  ended("stopped", 400, 400);
+  const auto held = begin("held");
+  begin("newer");
+  EXPECT_EQ(run_it(), exit_code::done);
+  EXPECT_EQ(stopped_, held.path());
+  stopped_.clear();
+  const auto other = begin("other");
+  EXPECT_EQ(run_it(), exit_code::refused);
+  EXPECT_TRUE(stopped_.empty());
+  EXPECT_THAT(stderr_.text(), AllOf(HasSubstr(held.id()), HasSubstr(other.id())));
 }
 
 TEST_F(stop_command, json_has_it_all_whatever_came_of_it) {

@@ -145,17 +145,34 @@ TEST_F(train_command, a_refused_start_ends_with_2_one_line_for_each_fault_and_no
 TEST_F(train_command, a_start_that_fails_or_throws_ends_with_1_and_says_why) {
   asked_.summary = folder_.path() / "s.json";
   const auto failing = [](const run_options&) -> tl::expected<std::unique_ptr<run>, start_error> {
-    return tl::unexpected(start_error{{}, error{error_code::busy, "held by process 7", ""}});
+    return tl::unexpected(start_error{{}, error{error_code::timeout, "no worker in 30 s", ""}});
   };
   EXPECT_EQ(run_it(failing), 1);
-  EXPECT_THAT(stderr_.text(), HasSubstr("held by process 7"));
-  EXPECT_THAT(test::read_file(asked_.summary), HasSubstr("held by process 7"));
+  EXPECT_THAT(stderr_.text(), HasSubstr("no worker in 30 s"));
+  EXPECT_THAT(test::read_file(asked_.summary),
+              AllOf(HasSubstr("no worker in 30 s"), HasSubstr("\"wall_seconds\": null"),
+                    HasSubstr("\"train_loss\": null")));
 
   const auto throwing = [](const run_options&) -> tl::expected<std::unique_ptr<run>, start_error> {
     throw std::runtime_error("no threads left");
   };
   EXPECT_EQ(run_it(throwing), 1);
   EXPECT_THAT(stderr_.text(), HasSubstr("no threads left"));
+}
+
+TEST_F(train_command,
+       a_start_that_the_world_does_not_allow_is_refused_with_2_and_leaves_no_summary) {
+  asked_.summary = folder_.path() / "s.json";
+  for (const auto code : {error_code::busy, error_code::refused, error_code::no_space,
+                          error_code::not_found, error_code::invalid_argument}) {
+    const auto refusing =
+        [code](const run_options&) -> tl::expected<std::unique_ptr<run>, start_error> {
+      return tl::unexpected(start_error{{}, error{code, "held by process 7", ""}});
+    };
+    EXPECT_EQ(run_it(refusing), 2);
+    EXPECT_THAT(stderr_.text(), HasSubstr("held by process 7"));
+    EXPECT_FALSE(std::filesystem::exists(asked_.summary));
+  }
 }
 
 TEST_F(train_command, a_summary_that_cannot_be_written_is_refused_before_anything_starts) {

@@ -18,7 +18,7 @@ constexpr const char* examples = R"(Examples:
   ftrt runs                            what has been run below ./runs
   ftrt events                          what happened in the newest run
   ftrt checkpoints mnist-2026 --json   a unique beginning of a run's name is enough
-  ftrt stop                            have the newest run commit a checkpoint and end
+  ftrt stop                            have the run that is at work commit a checkpoint and end
   ftrt resume                          go on from the newest run's last good checkpoint
 
 Exit codes: 0 done; 1 the run failed; 2 usage, scenario or data refused;
@@ -77,7 +77,8 @@ constexpr double longest_wait_seconds = 1e6;
 void add_stop(CLI::App& app, options& values) {
   CLI::App* stop = add_command(app, values, command::stop, "stop",
                                "Have a run commit a checkpoint and end, and wait for it");
-  stop->add_option("run", values.run_id, "Run, or a unique beginning of it; default: the newest")
+  stop->add_option("run", values.run_id,
+                   "Run, or a unique beginning of it; default: the one that is running")
       ->type_name("RUN");
   const auto timeout = stop->add_option_function<double>(
                                "--timeout",

@@ -60,6 +60,24 @@ std::string headline(const stop_report& report, bool waits) {
   return run;
 }
 
+// Without a name: the one that is running; where none is, the newest, to say how it stands.
+result<run_row> run_to_stop(const options& asked) {
+  if (!asked.run_id.empty()) return find_run(asked.runs_directory, asked.run_id);
+  const auto rows = list_runs(asked.runs_directory);
+  if (!rows) return tl::unexpected(rows.error());
+  std::string names;
+  std::vector<run_row> running;
+  for (const auto& row : *rows) {
+    if (row.status != "running") continue;
+    names += (names.empty() ? "" : ", ") + row.run_id;
+    running.push_back(row);
+  }
+  if (running.empty()) return find_run(asked.runs_directory, "");
+  if (running.size() == 1) return running.front();
+  return fail(error_code::invalid_argument,
+              "several runs are running, say which one to stop: " + names);
+}
+
 exit_code code_of(const stop_report& report, bool waits) {
   if (report.came_to == outcome::not_running) return exit_code::refused;
   const bool as_wished = report.in_order() || (!waits && report.came_to == outcome::asked);
@@ -69,7 +87,7 @@ exit_code code_of(const stop_report& report, bool waits) {
 }  // namespace
 
 exit_code stop(const options& asked, const stopper& stop_it, output& out, output& errors) {
-  const auto run = find_run(asked.runs_directory, asked.run_id);
+  const auto run = run_to_stop(asked);
   if (!run) return complain(errors, run.error());
   stop_options how;
   how.timeout = asked.timeout;

@@ -101,8 +101,7 @@ run_summary summary_of(const outcome& ended) {
 }
 
 exit_code write_summary(const options& asked, const outcome& ended, output& out, output& errors) {
-  const bool refused = !ended.started && !ended.not_started.refused.empty();
-  if (asked.summary.empty() || refused) return exit_code::done;
+  if (asked.summary.empty()) return exit_code::done;
   const std::string text = to_json(summary_of(ended)) + '\n';
   if (summary_to_stdout(asked)) {
     out.write(text);
@@ -153,6 +152,8 @@ int train(const options& asked, const starter& start, signals& interrupts, outpu
     errors.write("ftrt: stopped, but not in order: " + printable(ended.summary.error) + '\n');
     code = static_cast<int>(exit_code::failed);
   }
+  // A run that was refused never was.
+  if (code == static_cast<int>(exit_code::refused)) return code;
   const auto written = write_summary(asked, ended, out, errors);
   return code == 0 ? static_cast<int>(written) : code;
 }

@@ -45,11 +45,29 @@ TEST(run_board, each_iteration_counts_once_however_many_ranks_report_it) {
 TEST(run_board, a_rollback_voids_what_was_committed_past_it_and_costs_goodput) {
   auto board = board_of(100);
   for (std::uint64_t i = 1; i <= 50; ++i) EXPECT_TRUE(board.count(commit(i)));
-  board.roll_back_to(iteration_id{40}, generation_id{2});
+  board.roll_back_to(iteration_id{40}, generation_id{2}, iteration_id{50});
   EXPECT_EQ(board.last_iteration(), 40U);
   EXPECT_FALSE(board.count(commit(45, 1))) << "a late word of the generation before";
   for (std::uint64_t i = 41; i <= 50; ++i) EXPECT_TRUE(board.count(commit(i, 2)));
   EXPECT_NEAR(board.summary().goodput, 50.0 / 60.0, 1e-9);
+}
+
+TEST(run_board, commits_that_became_void_unread_cost_goodput_too) {
+  auto board = board_of(100);
+  for (std::uint64_t i = 1; i <= 45; ++i) EXPECT_TRUE(board.count(commit(i)));
+  board.roll_back_to(iteration_id{40}, generation_id{2}, iteration_id{50});
+  for (std::uint64_t i = 41; i <= 50; ++i) EXPECT_TRUE(board.count(commit(i, 2)));
+  EXPECT_NEAR(board.summary().goodput, 50.0 / 60.0, 1e-9);
+  board.roll_back_to(iteration_id{50}, generation_id{3}, iteration_id{~std::uint64_t{0}});
+  EXPECT_NEAR(board.summary().goodput, 50.0 / 110.0, 1e-9) << "no more than the run can have";
+}
+
+TEST(run_board, what_was_never_measured_is_no_number) {
+  const auto summary = board_of(100).summary();
+  EXPECT_TRUE(std::isnan(summary.train_loss));
+  EXPECT_TRUE(std::isnan(summary.samples_per_second));
+  EXPECT_TRUE(std::isnan(summary.goodput));
+  EXPECT_TRUE(std::isnan(run_summary{}.wall_seconds));
 }
 
 TEST(run_board, an_abandoned_iteration_costs_goodput_and_nothing_else) {
@@ -72,7 +90,7 @@ TEST(run_board, an_evaluation_counts_once_and_accuracy_is_unknown_before_it) {
   EXPECT_TRUE(board.count(evaluation));
   EXPECT_FALSE(board.count(evaluation));
   EXPECT_DOUBLE_EQ(board.latest().test_accuracy, 0.9);
-  board.roll_back_to(iteration_id{5}, generation_id{2});
+  board.roll_back_to(iteration_id{5}, generation_id{2}, iteration_id{10});
   evaluation.generation = 2;
   EXPECT_TRUE(board.count(evaluation)) << "made again after the rollback";
 }
@@ -85,7 +103,7 @@ TEST(run_board, a_digest_counts_as_nothing_and_a_rollback_takes_back_what_was_ag
   board.set_agreed(iteration_id{30});
   board.set_agreed(iteration_id{20});
   EXPECT_EQ(board.agreed(), iteration_id{30});
-  board.roll_back_to(iteration_id{25}, generation_id{2});
+  board.roll_back_to(iteration_id{25}, generation_id{2}, iteration_id{30});
   EXPECT_EQ(board.agreed(), iteration_id{25});
 }
 

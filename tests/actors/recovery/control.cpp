@@ -63,6 +63,11 @@ void simulator::carry_out(const record_generation& a) {
   if (a.rollback_to) {
     require(a.branch.value() == branch_.value() + 1, "a rollback opens no new branch");
     require(a.rollback_to == a.from, "rolls back elsewhere");
+    // Not fewer than there are; more where a new supervisor hears of a branch that is void already.
+    require(a.reached.value() >= history_ || a.reached == a.from,
+            "gives up commits to " + std::to_string(a.reached.value()) + ", history ends at " +
+                std::to_string(history_));
+    require(a.reached.value() <= newest_ever_, "gives up commits that never were");
     ++result_.rollbacks;
   } else {
     require(a.branch == branch_, "a new branch without a rollback");
@@ -73,6 +78,7 @@ void simulator::carry_out(const record_generation& a) {
   }
   if (a.branch != branch_) branch_since_ = a.generation;
   branch_ = a.branch;
+  newest_ever_ = std::max(newest_ever_, a.from.value());
   history_ = a.rollback_to ? a.from.value() : std::max(history_, a.from.value());
   std::erase_if(checkpoints_, [&](std::uint64_t k) { return k > history_; });
   if (a.rollback_to && shelf_ && shelf_->iteration > *a.rollback_to) shelf_.reset();

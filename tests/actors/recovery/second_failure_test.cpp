@@ -75,6 +75,7 @@ TEST(second_failure, the_only_source_dying_while_it_gives_leaves_the_snapshot) {
   s.snapshot(6);
   EXPECT_EQ(s.roles(), std::vector(2, state_role::load_snapshot));
   EXPECT_EQ(s.one<record_generation>()->rollback_to, iteration_id{6});
+  EXPECT_EQ(s.one<record_generation>()->reached, iteration_id{7});
 }
 
 TEST(second_failure, a_loss_in_the_final_save_is_made_good_when_the_save_fails) {
@@ -107,6 +108,13 @@ TEST(second_failure, all_dying_in_the_join_from_a_snapshot_load_it_again) {
   s.commit(7);
   EXPECT_EQ(s.all<record_recovery>().size(), 4u);
   EXPECT_EQ(s.all<record_recovery>()[0].source, "snapshot:6");
+  EXPECT_EQ(s.all<record_recovery>()[0].lost_iterations, 1U)
+      << "the first rollback's, though it took a second one to get going";
+  lose_all(s, 7);
+  s.snapshot(7);
+  s.all_join();
+  s.commit(8);
+  EXPECT_EQ(s.all<record_recovery>()[0].lost_iterations, 0U) << "told already";
 }
 
 // ---- the ladder --------------------------------------------------------------------------------

@@ -208,7 +208,8 @@ class simulator {
   std::vector<std::uint64_t> checkpoints_;
   std::vector<std::uint64_t> bad_checkpoints_;
   std::map<std::uint64_t, std::uint64_t> checkpoint_content_;
-  std::uint64_t history_ = 0;  // newest commit of the branch, by anybody
+  std::uint64_t history_ = 0;      // newest commit of the branch, by anybody
+  std::uint64_t newest_ever_ = 0;  // of any branch, or decided and to be rolled forward to
   branch_id branch_{1};
   generation_id branch_since_;
   std::optional<shelved> shelf_;

@@ -76,6 +76,7 @@ bool simulator::is_wrong(const worker& w) {
 
 // What a damaged rank added to the sum is in everybody's state from then on.
 void simulator::apply(worker& w, iteration_id k) {
+  newest_ever_ = std::max(newest_ever_, k.value());
   w.content = next_content(w.content ^ groups_[w.prepared_in.value()].wrong[k.value()], k.value());
   w.committed = k;
 }
