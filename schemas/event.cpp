@@ -18,6 +18,7 @@ constexpr std::array kinds{
     entry{event::kind::recovered, "recovered"},
     entry{event::kind::checkpoint_committed, "checkpoint_committed"},
     entry{event::kind::checkpoint_failed, "checkpoint_failed"},
+    entry{event::kind::checkpoint_dropped, "checkpoint_dropped"},
     entry{event::kind::checkpoint_quarantined, "checkpoint_quarantined"},
     entry{event::kind::actor_restarted, "actor_restarted"},
     entry{event::kind::evaluated, "evaluated"},

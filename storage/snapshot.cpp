@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <storage/digest.hpp>
@@ -17,6 +18,8 @@ constexpr std::size_t header_words = 16;  // of one slot; all three fit the firs
 constexpr std::size_t first_digest_word = 8;
 constexpr std::size_t digest_words = digest_hex / sizeof(std::uint64_t);
 static_assert(first_digest_word + digest_words <= header_words);
+// Each further look means that control took or released a slot meanwhile, of which it has few.
+constexpr int max_looks = 100;
 // Beyond this an arena is not a state but a wrong number.
 constexpr std::uint64_t max_arena_bytes = std::uint64_t{1} << 46;
 
@@ -125,6 +128,15 @@ std::vector<candidate> candidates(std::byte* base, std::uint64_t& newest) {
   return found;
 }
 
+std::uint32_t held_slots(std::byte* base) {
+  std::uint32_t count = 0;
+  for (std::uint32_t slot = 0; slot < snapshot_slots; ++slot) {
+    const auto word = word_at(header_of(base, slot), 0).load(std::memory_order_acquire);
+    count += state_of(word) == held ? 1 : 0;
+  }
+  return count;
+}
+
 bool change(std::byte* header, std::uint64_t from, std::uint64_t to) {
   return word_at(header, 0).compare_exchange_strong(from, to, std::memory_order_acq_rel);
 }
@@ -162,20 +174,32 @@ result<std::uint32_t> snapshot_writer::write(const snapshot_header& header,
                     " of " + std::to_string(header.parts) + ", does not fit an arena of " +
                     std::to_string(arena_bytes_) + " bytes");
   }
-  std::uint64_t newest = 0;
-  for (const auto& [slot, word] : candidates(base_, newest)) {
-    auto* at = header_of(base_, slot);
-    const auto number = newest + 1;
-    // The reader may have taken it since we looked.
-    if (!change(at, word, make_word(number, writing))) continue;
-    auto whole = header;
-    whole.length_bytes = content.size();
-    store_header(at, whole);
-    store_digest(at, copy_and_digest(content_of(base_, arena_bytes_, slot), content));
-    word_at(at, 0).store(make_word(number, ready), std::memory_order_release);
-    return slot;
+  const auto taken = take();
+  if (!taken) return fail(error_code::busy, "every snapshot slot is held by a reader");
+  const auto [slot, number] = *taken;
+  auto* at = header_of(base_, slot);
+  auto whole = header;
+  whole.length_bytes = content.size();
+  store_header(at, whole);
+  store_digest(at, copy_and_digest(content_of(base_, arena_bytes_, slot), content));
+  word_at(at, 0).store(make_word(number, ready), std::memory_order_release);
+  return slot;
+}
+
+// A reader may have taken what we found free, and released what was held: look again.
+std::optional<snapshot_writer::taken_slot> snapshot_writer::take() {
+  for (int looks = 0; looks < max_looks; ++looks) {
+    std::uint64_t newest = 0;
+    const auto found = candidates(base_, newest);
+    for (const auto& [slot, word] : found) {
+      const auto number = newest + 1;
+      if (change(header_of(base_, slot), word, make_word(number, writing))) {
+        return taken_slot{slot, number};
+      }
+    }
+    if (found.empty()) break;
   }
-  return fail(error_code::busy, "every snapshot slot is held by a reader");
+  return std::nullopt;
 }
 
 result<held_snapshot> held_snapshot::hold(const shared_memory& memory, std::uint64_t arena_bytes,
@@ -186,6 +210,10 @@ result<held_snapshot> held_snapshot::hold(const shared_memory& memory, std::uint
   auto* at = header_of(memory.data(), slot);
   const auto word = word_at(at, 0).load(std::memory_order_acquire);
   if (state_of(word) == held) return fail(error_code::busy, name + " is held by another reader");
+  if (held_slots(memory.data()) >= max_held_slots) {
+    return fail(error_code::busy,
+                name + " is one of those left to the writer: the others are held");
+  }
   if (state_of(word) != ready || !change(at, word, make_word(number_of(word), held))) {
     return fail(error_code::not_found, name + " holds no whole snapshot");
   }
@@ -231,24 +259,56 @@ void held_snapshot::release() {
   slot_ = nullptr;
 }
 
-std::vector<ready_snapshot> list_ready(const shared_memory& memory, std::uint64_t arena_bytes) {
-  std::vector<std::pair<std::uint64_t, ready_snapshot>> found;
-  if (!check_memory(memory, arena_bytes)) return {};
-  for (std::uint32_t slot = 0; slot < snapshot_slots; ++slot) {
-    const auto* at = header_of(memory.data(), slot);
-    const auto word = word_at(at, 0).load(std::memory_order_acquire);
-    if (state_of(word) != ready) continue;
-    const auto header = load_header(at, arena_bytes);
-    // Unchanged, so the header belongs to this very snapshot.
-    if (!header || word_at(at, 0).load(std::memory_order_relaxed) != word) continue;
-    found.push_back({number_of(word), {slot, *header}});
+result<snapshot_view> snapshot_view::look(const shared_memory& memory, std::uint64_t arena_bytes,
+                                          std::uint32_t slot) {
+  const auto name = "snapshot slot " + std::to_string(slot);
+  if (auto ok = check_memory(memory, arena_bytes); !ok) return tl::unexpected(ok.error());
+  if (slot >= snapshot_slots) return fail(error_code::not_found, name + " does not exist");
+  snapshot_view view;
+  view.index_ = slot;
+  view.slot_ = header_of(memory.data(), slot);
+  const auto word = word_at(view.slot_, 0).load(std::memory_order_acquire);
+  view.number_ = number_of(word);
+  view.held_ = state_of(word) == held;
+  const bool whole = view.held_ || state_of(word) == ready;
+  const auto header = load_header(view.slot_, arena_bytes);
+  // Still the same, so the header belongs to this very snapshot.
+  if (!whole || !view.is_current()) {
+    return fail(error_code::not_found, name + " holds no whole snapshot");
   }
-  std::ranges::sort(found, std::ranges::greater{}, [](const auto& entry) {
-    return std::pair{entry.second.header.iteration, entry.first};
+  if (!header) {
+    return fail(error_code::corrupt, name + " has a header beyond the bounds of its arena");
+  }
+  view.header_ = *header;
+  view.content_ = {content_of(memory.data(), arena_bytes, slot), header->length_bytes};
+  return view;
+}
+
+bool snapshot_view::is_current() const {
+  std::atomic_thread_fence(std::memory_order_acquire);  // what was read before stays before
+  const auto word = word_at(slot_, 0).load(std::memory_order_acquire);
+  return number_of(word) == number_ && state_of(word) != writing;
+}
+
+std::vector<listed_snapshot> list_whole(const shared_memory& memory, std::uint64_t arena_bytes) {
+  std::vector<snapshot_view> found;
+  for (std::uint32_t slot = 0; slot < snapshot_slots; ++slot) {
+    if (auto view = snapshot_view::look(memory, arena_bytes, slot)) {
+      found.push_back(std::move(*view));
+    }
+  }
+  std::ranges::sort(found, std::ranges::greater{}, [](const snapshot_view& view) {
+    return std::pair{view.header().iteration, view.number()};
   });
-  std::vector<ready_snapshot> sorted;
-  for (const auto& entry : found) sorted.push_back(entry.second);
-  return sorted;
+  std::vector<listed_snapshot> listed;
+  for (const auto& view : found) listed.push_back({view.slot(), view.header(), view.is_held()});
+  return listed;
+}
+
+std::vector<listed_snapshot> list_ready(const shared_memory& memory, std::uint64_t arena_bytes) {
+  auto listed = list_whole(memory, arena_bytes);
+  std::erase_if(listed, [](const listed_snapshot& each) { return each.held; });
+  return listed;
 }
 
 }  // namespace ftrt::storage

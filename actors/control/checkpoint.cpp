@@ -1,8 +1,10 @@
 #include <actors/control/checkpoint.hpp>
 #include <actors/control/handlers.hpp>
+#include <actors/host/clock.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <storage/snapshot.hpp>
+#include <string>
 #include <tuple>
 
 namespace ftrt::actors {
@@ -31,14 +33,30 @@ namespace {
 
 constexpr std::chrono::milliseconds look_again{100};
 
+std::string name_of(const snapshot_set& set) {
+  return "checkpoint:" + std::to_string(set.iteration.value());
+}
+
 struct checkpoint_state {
   checkpoint_actor::pointer self = nullptr;
   const run_context* context = nullptr;
   snapshot_collector collector;
+  std::optional<checkpoint_line> line;
+  std::optional<snapshot_set> last;  // of the run; not to be written before it is awaited
   std::set<std::pair<branch_id, iteration_id>> posted;  // jobs that were begun
   std::optional<iteration_id> awaited;
+  drop_warnings warnings;
 
   static constexpr const char* name = "checkpoint";
+
+  void begin(checkpoint_actor::pointer me, const run_context* shared) {
+    self = me;
+    context = shared;
+    line.emplace([shared](snapshot_set set) {
+      return hold(shared->host->program().layout, std::move(set));
+    });
+    find_unwritten(std::nullopt);
+  }
 
   void snapshot(rank_id rank, incarnation_id incarnation, const protocol::snapshot_ready& ready) {
     auto worker = context->host->worker(rank, incarnation);
@@ -46,30 +64,74 @@ struct checkpoint_state {
     if (!worker || ready.part != rank.value() || ready.parts != context->values.cluster.ranks) {
       return;
     }
-    if (!ready.final && !due(ready.iteration)) return;  // it stays in memory only
-    if (auto set = collector.add(ready, {std::move(worker), ready.slot})) persist(std::move(*set));
+    if (ready.branch != context->board->current().branch) return;  // history that is void
+    const bool final = is_last(ready);
+    if (!final && !due(ready.iteration)) return;  // it stays in memory only
+    auto set = collector.add(ready, {std::move(worker), ready.slot});
+    if (!set) return;
+    if (!final) return persist(std::move(*set));
+    last = std::move(*set);
+    persist_last();
+  }
+
+  [[nodiscard]] bool is_last(const protocol::snapshot_ready& ready) const {
+    return ready.final || ready.iteration == awaited ||
+           ready.iteration.value() == context->host->program().total_iterations;
   }
 
   // Snapshots may be taken more often than one is written.
   [[nodiscard]] bool due(iteration_id iteration) const {
     const auto every = context->values.checkpoint.every_iterations;
-    return (every > 0 && iteration.value() % every == 0) || iteration == awaited ||
-           iteration.value() == context->host->program().total_iterations;
+    return every > 0 && iteration.value() % every == 0;
+  }
+
+  // The supervisor awaits it once all ranks have ended with the same state: until then it may be
+  // one that nobody agrees on, and nobody goes on from where it could take the slots away.
+  void persist_last() {
+    if (!last || last->iteration != awaited) return;
+    const auto now = context->board->current();
+    if (last->generation == now.generation) persist(std::move(*last));
+    last.reset();
   }
 
   void persist(snapshot_set set) {
-    if (!posted.insert({set.branch, set.iteration}).second) return;
+    if (!posted.contains({set.branch, set.iteration})) carry_out(line->offer(std::move(set)));
+  }
+
+  void carry_out(checkpoint_line::decision made) {
+    for (const auto& each : made.dropped) dropped(each);
+    if (!made.held) return;
+    posted.insert({made.held->set.branch, made.held->set.iteration});
     if (posted.size() > 64) posted.erase(posted.begin());
-    post_persist(*context, std::move(set));
+    post_persist(*context, std::make_shared<held_set>(std::move(*made.held)));
+  }
+
+  void dropped(const dropped_set& what) {
+    const auto iteration = what.set.iteration;
+    const auto text = what.why.describe();
+    const bool overtaken = what.why.code == error_code::aborted;
+    context->record(overtaken ? event::kind::checkpoint_dropped : event::kind::checkpoint_failed,
+                    name_of(what.set), text, std::nullopt, iteration);
+    if (awaited == iteration) settled({what.set.branch, iteration, false, text});
+    if (!overtaken) return;
+    const auto count = warnings.count(host::monotonic_now());
+    if (!count) return;
+    context->record(event::kind::warning, "checkpoint",
+                    std::to_string(*count) + (*count == 1 ? " was" : " were") +
+                        " dropped, the last of iteration " + std::to_string(iteration.value()) +
+                        ": the disk is slower than checkpoint.every_iterations = " +
+                        std::to_string(context->values.checkpoint.every_iterations) + " asks for",
+                    std::nullopt, iteration);
   }
 
   // Snapshots whose message was lost with the actor before this one.
-  void find_unwritten() {
+  void find_unwritten(std::optional<iteration_id> only) {
+    const auto arena_bytes = context->host->program().layout.arena_bytes;
     for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
       const auto worker = context->host->worker(rank_id{rank});
       if (!worker) continue;
-      const auto arena_bytes = context->host->program().layout.arena_bytes;
-      for (const auto& [slot, header] : storage::list_ready(worker->snapshots, arena_bytes)) {
+      for (const auto& [slot, header, held] : storage::list_ready(worker->snapshots, arena_bytes)) {
+        if (header.iteration != only.value_or(header.iteration)) continue;
         if (header.iteration.value() <= context->board->last_checkpoint_iteration()) continue;
         snapshot(worker->rank, worker->incarnation,
                  {header.generation, header.branch, header.iteration, slot, header.part,
@@ -81,30 +143,32 @@ struct checkpoint_state {
   void await(iteration_id iteration) {
     const bool waiting_already = awaited.has_value();
     awaited = iteration;
+    persist_last();
     post_look_for(*context, iteration);
     if (!waiting_already) self->delayed_send(self, look_again, tick{});
   }
 
   void look() {
     if (!awaited) return;
-    find_unwritten();
-    self->delayed_send(self, look_again, tick{});
+    carry_out(line->retry());
+    if (awaited) find_unwritten(awaited);
+    if (awaited) self->delayed_send(self, look_again, tick{});
   }
 
   void settled(const checkpoint_settled& outcome) {
     if (!outcome.committed) posted.erase({outcome.branch, outcome.iteration});
-    if (awaited != outcome.iteration) return;
-    awaited.reset();
-    context->post<run_supervisor_actor>(outcome);
+    if (awaited == outcome.iteration) {
+      awaited.reset();
+      context->post<run_supervisor_actor>(outcome);
+    }
+    carry_out(line->retry());
   }
 };
 
 checkpoint_actor::behavior_type checkpoint_behavior(
     checkpoint_actor::stateful_pointer<checkpoint_state> self, const run_context* context) {
   install_default_handlers(self, "checkpoint");
-  self->state.self = self;
-  self->state.context = context;
-  self->state.find_unwritten();
+  self->state.begin(self, context);
   return {
       [self](worker_message& said) {
         if (const auto* ready = std::get_if<protocol::snapshot_ready>(&said.message)) {

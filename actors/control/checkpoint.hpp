@@ -2,6 +2,7 @@
 
 #include <actors/control/actors.hpp>
 #include <actors/control/checkpoint_jobs.hpp>
+#include <actors/control/checkpoint_line.hpp>
 #include <actors/control/context.hpp>
 #include <map>
 #include <optional>
@@ -30,8 +31,10 @@ class snapshot_collector {
   std::map<key, snapshot_set> sets_;
 };
 
-// The checkpoint actor: turns complete snapshots into jobs of the storage thread. When it is
-// restarted it finds the snapshots that nobody has written yet in the workers' memories.
+// The checkpoint actor: turns complete snapshots into jobs of the storage thread, each with its
+// slots held. A run's last snapshot waits until the run_supervisor asks for it, which it does once
+// all ranks ended with the same state. When the actor is restarted it finds the snapshots that
+// nobody has written yet in the workers' memories.
 [[nodiscard]] checkpoint_actor spawn_checkpoint(caf::actor_system& system,
                                                 const run_context& context);
 

@@ -2,6 +2,7 @@
 #include <actors/host/clock.hpp>
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <storage/checkpoint.hpp>
 #include <storage/finite.hpp>
@@ -10,7 +11,8 @@
 namespace ftrt::actors {
 namespace {
 
-constexpr const char* not_finite = "not finite";  // context of that one error
+// Context of errors that condemn a state, where others tell of the disk.
+constexpr const char* not_to_be_kept = "not to be kept";
 
 std::string name_of(iteration_id iteration) {
   return "checkpoint:" + std::to_string(iteration.value());
@@ -61,7 +63,7 @@ result<void> check_finite(const state_layout& layout, const held_set& held) {
       return fail(error_code::refused,
                   *bad + " of rank " + std::to_string(part.rank.value()) +
                       " is not finite: it is no state to come back to, and is not kept",
-                  not_finite);
+                  not_to_be_kept);
     }
   }
   return {};
@@ -69,20 +71,19 @@ result<void> check_finite(const state_layout& layout, const held_set& held) {
 
 result<storage::checkpoint_manifest> write(const run_context& context,
                                            const std::filesystem::path& folder,
-                                           const snapshot_set& set) {
+                                           const held_set& held) {
   const auto& layout = context.host->program().layout;
-  const auto held = hold(layout, set);
-  if (!held) return tl::unexpected(held.error());
-  if (auto finite = check_finite(layout, *held); !finite) return tl::unexpected(finite.error());
+  if (auto whole = verify(held); !whole) return tl::unexpected(whole.error());
+  if (auto finite = check_finite(layout, held); !finite) return tl::unexpected(finite.error());
   storage::checkpoint_manifest header;
   header.run_id = context.run_id;
-  header.branch = set.branch;
-  header.generation = set.generation;
-  header.iteration = set.iteration;
+  header.branch = held.set.branch;
+  header.generation = held.set.generation;
+  header.iteration = held.set.iteration;
   header.world_size = context.values.cluster.ranks;
   header.created_ms = host::unix_now_ms();
   header.layout = layout;
-  return storage::write_checkpoint(folder, std::move(header), held->parts);
+  return storage::write_checkpoint(folder, std::move(header), held.parts);
 }
 
 result<void> catalogue(const run_context& context, storage::catalog& catalog,
@@ -98,10 +99,25 @@ result<void> catalogue(const run_context& context, storage::catalog& catalog,
   return catalog.add_checkpoint(written, folder, state);
 }
 
-result<void> persist(const run_context& context, storage::catalog& catalog,
-                     const snapshot_set& set) {
+// History was taken back while the set waited for the disk: as a checkpoint it would be one more
+// that nobody may load.
+result<void> check_history(const run_context& context, const snapshot_set& set) {
+  const auto disputed = context.board->disputed();
+  if (disputed && set.iteration > *disputed) {
+    return fail(error_code::refused,
+                "its state is past iteration " + std::to_string(disputed->value()) +
+                    ", where the ranks last agreed",
+                not_to_be_kept);
+  }
+  if (set.branch == context.board->current().branch) return {};
+  return fail(error_code::aborted, "a rollback took its iteration back before it was written");
+}
+
+result<void> persist(const run_context& context, storage::catalog& catalog, const held_set& held) {
+  const auto& set = held.set;
+  if (auto valid = check_history(context, set); !valid) return valid;
   const auto folder = context.directory->checkpoint(set.branch.value(), set.iteration.value());
-  const auto written = write(context, folder, set);
+  const auto written = write(context, folder, held);
   if (!written) return tl::unexpected(written.error());
   if (auto added = catalogue(context, catalog, folder, *written); !added) {
     // Its files would stand in the way of the next try, and a catalog that is rebuilt would take
@@ -113,34 +129,40 @@ result<void> persist(const run_context& context, storage::catalog& catalog,
   return {};
 }
 
+event::kind kind_of(const error& why) {
+  if (why.context == not_to_be_kept) return event::kind::checkpoint_quarantined;
+  return why.code == error_code::aborted ? event::kind::checkpoint_dropped
+                                         : event::kind::checkpoint_failed;
+}
+
+checkpoint_settled settle(const run_context& context, storage::catalog& catalog,
+                          const held_set& held) {
+  const auto iteration = held.set.iteration;
+  checkpoint_settled settled{held.set.branch, iteration, true, {}};
+  // Ordered by an actor that died, and again by the one that took over.
+  if (is_catalogued(catalog, iteration, held.set.branch)) return settled;
+  const auto begun = std::chrono::steady_clock::now();
+  const auto done = persist(context, catalog, held);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
+  if (done) {
+    context.board->set_checkpoint(iteration, took.count());
+    context.record(event::kind::checkpoint_committed, name_of(iteration),
+                   "durable in " + std::to_string(static_cast<int>(took.count())) + " ms",
+                   std::nullopt, iteration);
+    return settled;
+  }
+  settled.committed = false;
+  settled.text = done.error().describe();
+  context.record(kind_of(done.error()), name_of(iteration), settled.text, std::nullopt, iteration);
+  return settled;
+}
+
 }  // namespace
 
-void post_persist(const run_context& context, snapshot_set set) {
-  context.storage->post([&context, set = std::move(set)](storage::catalog& catalog) {
-    // Ordered by an actor that died, and again by the one that took over.
-    if (is_catalogued(catalog, set.iteration, set.branch)) {
-      return context.post<checkpoint_actor>(
-          checkpoint_settled{set.branch, set.iteration, true, {}});
-    }
-    const auto begun = std::chrono::steady_clock::now();
-    const auto done = persist(context, catalog, set);
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
-    checkpoint_settled settled{set.branch, set.iteration, done.has_value(), {}};
-    if (done) {
-      context.board->set_checkpoint(set.iteration, took.count());
-      context.record(event::kind::checkpoint_committed, name_of(set.iteration),
-                     "durable in " + std::to_string(static_cast<int>(took.count())) + " ms",
-                     std::nullopt, set.iteration);
-    } else {
-      settled.text = done.error().describe();
-      // On a busy disk the newer snapshot is the better one: no failure.
-      const bool overtaken = done.error().code == error_code::aborted;
-      const bool bad = done.error().context == not_finite;
-      context.record(bad         ? event::kind::checkpoint_quarantined
-                     : overtaken ? event::kind::warning
-                                 : event::kind::checkpoint_failed,
-                     name_of(set.iteration), settled.text, std::nullopt, set.iteration);
-    }
+void post_persist(const run_context& context, std::shared_ptr<held_set> held) {
+  context.storage->post([&context, held = std::move(held)](storage::catalog& catalog) mutable {
+    auto settled = settle(context, catalog, *held);
+    held.reset();  // who is told may want the slots
     context.post<checkpoint_actor>(std::move(settled));
   });
 }

@@ -2,6 +2,7 @@
 
 #include <actors/control/actors.hpp>
 #include <actors/host/host_table.hpp>
+#include <actors/host/job_thread.hpp>
 #include <actors/host/observer.hpp>
 #include <actors/host/run_board.hpp>
 #include <actors/host/series_sink.hpp>
@@ -75,6 +76,7 @@ struct run_context {
   storage::run_directory* directory = nullptr;
   host::host_table* host = nullptr;
   host::storage_thread* storage = nullptr;
+  host::job_thread* searcher = nullptr;  // for a state to come back to
   host::run_board* board = nullptr;
   host::observer* observer = nullptr;
   host::series_sink* series = nullptr;  // storage thread only; nullptr: no TensorBoard

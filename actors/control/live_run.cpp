@@ -107,6 +107,7 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::e
   context_.directory = &directory_;
   context_.host = host_.get();
   context_.storage = &storage_;
+  context_.searcher = &searcher_;
   context_.board = &board_;
   context_.observer = &observer_;
   context_.series = series_ ? &*series_ : nullptr;
@@ -202,6 +203,7 @@ void live_run::shut_down(caf::actor_system& system, const recovery::end_run& how
 }
 
 void live_run::conclude(const recovery::end_run& how) {
+  searcher_.finish();  // nobody waits for what it may still find
   auto summary = board_.summary();
   summary.status = status_of(how);
   summary.error = how.error;

@@ -4,6 +4,7 @@
 #include <actors/control/context.hpp>
 #include <actors/control/run_supervisor.hpp>
 #include <actors/host/host_table.hpp>
+#include <actors/host/job_thread.hpp>
 #include <actors/host/stop_watch.hpp>
 #include <condition_variable>
 #include <ftrt/run.hpp>
@@ -72,6 +73,7 @@ class live_run final : public run {
   chaos_schedule chaos_;
   host::storage_thread storage_;
   run_context context_;
+  host::job_thread searcher_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -29,33 +29,37 @@ error damaged(const storage::checkpoint_part& part) {
           ""};
 }
 
-// Every part as the set names it; what it holds has not been looked at.
-result<held_set> hold_unverified(const state_layout& layout, const snapshot_set& set) {
+error overtaken() {
+  return {error_code::aborted, "a newer snapshot took its place before it was read", ""};
+}
+
+}  // namespace
+
+result<held_set> hold(const state_layout& layout, snapshot_set set) {
   held_set held;
   const auto parts = static_cast<std::uint32_t>(set.parts.size());
   for (std::uint32_t part = 0; part < parts; ++part) {
     const auto& [worker, slot] = set.parts[part];
     auto snapshot = storage::held_snapshot::hold(worker->snapshots, layout.arena_bytes, slot);
-    if (!snapshot) return tl::unexpected(std::move(snapshot.error()));
+    if (!snapshot) {
+      const bool gone = snapshot.error().code == error_code::not_found;
+      return tl::unexpected(gone ? overtaken() : std::move(snapshot.error()));
+    }
     if (!matches(snapshot->header(), set, part, part_of(layout, part, parts))) {
-      return fail(error_code::aborted, "a newer snapshot took its place before it was read");
+      return tl::unexpected(overtaken());
     }
     held.parts.push_back({part, worker->rank, worker->incarnation, snapshot->content()});
     held.slots.push_back(std::move(*snapshot));
   }
+  held.set = std::move(set);
   return held;
 }
 
-}  // namespace
-
-result<held_set> hold(const state_layout& layout, const snapshot_set& set) {
-  auto held = hold_unverified(layout, set);
-  if (!held) return held;
-  // Not before all are held: while one is read, the next would be overwritten.
-  for (std::size_t part = 0; part < held->parts.size(); ++part) {
-    if (!held->slots[part].verify()) return tl::unexpected(damaged(held->parts[part]));
+result<void> verify(const held_set& held) {
+  for (std::size_t part = 0; part < held.parts.size(); ++part) {
+    if (!held.slots[part].verify()) return tl::unexpected(damaged(held.parts[part]));
   }
-  return held;
+  return {};
 }
 
 std::vector<snapshot_set> complete_sets(
@@ -63,7 +67,8 @@ std::vector<snapshot_set> complete_sets(
     const state_layout& layout, std::uint32_t parts, branch_id branch, generation_id since) {
   std::map<std::pair<iteration_id, generation_id>, snapshot_set> sets;
   for (const auto& worker : workers) {
-    for (const auto& [slot, header] : storage::list_ready(worker->snapshots, layout.arena_bytes)) {
+    for (const auto& [slot, header, held] :
+         storage::list_whole(worker->snapshots, layout.arena_bytes)) {
       // A part is its rank's own.
       if (header.branch != branch || header.generation < since || header.parts != parts ||
           header.part != worker->rank.value()) {
@@ -85,20 +90,33 @@ std::vector<snapshot_set> complete_sets(
   return complete;
 }
 
+namespace {
+
+// One part into its place. The copy is verified, not the slot: a worker may write there at any
+// time.
+result<void> copy_part(const state_layout& layout, const snapshot_set& set, std::uint32_t part,
+                       std::span<std::byte> arena) {
+  const auto& [worker, slot] = set.parts[part];
+  const auto range = part_of(layout, part, static_cast<std::uint32_t>(set.parts.size()));
+  const auto view = storage::snapshot_view::look(worker->snapshots, layout.arena_bytes, slot);
+  if (!view && view.error().code != error_code::not_found) return tl::unexpected(view.error());
+  if (!view || !matches(view->header(), set, part, range)) return tl::unexpected(overtaken());
+  const auto content = view->content();
+  const auto copy = arena.subspan(range.begin_bytes, content.size());
+  if (!content.empty()) std::memcpy(copy.data(), content.data(), content.size());
+  if (storage::digest_of(copy) == view->header().digest) return {};
+  if (!view->is_current()) return tl::unexpected(overtaken());
+  return tl::unexpected(damaged({part, worker->rank, worker->incarnation, {}}));
+}
+
+}  // namespace
+
 result<storage::shared_memory> assemble(const state_layout& layout, const snapshot_set& set) {
-  auto held = hold_unverified(layout, set);
-  if (!held) return tl::unexpected(std::move(held.error()));
   auto memory = storage::shared_memory::create("ftrt-restore", layout.arena_bytes);
   if (!memory) return memory;
-  const auto parts = static_cast<std::uint32_t>(held->parts.size());
-  for (std::uint32_t part = 0; part < parts; ++part) {
-    const auto content = held->parts[part].content;
-    const auto copy =
-        memory->bytes().subspan(part_of(layout, part, parts).begin_bytes, content.size());
-    if (!content.empty()) std::memcpy(copy.data(), content.data(), content.size());
-    // The copy is verified, not the slot: a worker may scribble over that at any time.
-    if (storage::digest_of(copy) != held->slots[part].header().digest) {
-      return tl::unexpected(damaged(held->parts[part]));
+  for (std::uint32_t part = 0; part < set.parts.size(); ++part) {
+    if (auto copied = copy_part(layout, set, part, memory->bytes()); !copied) {
+      return tl::unexpected(std::move(copied.error()));
     }
   }
   return memory;

@@ -30,21 +30,27 @@ struct snapshot_set {
 
 // The slots of a set, held while they are read, and what they hold.
 struct held_set {
+  snapshot_set set;  // keeps the memories mapped
   std::vector<storage::held_snapshot> slots;
   std::vector<storage::checkpoint_part> parts;
 };
 
-// Holds every part and verifies it: that it is still the one that the set names, and by its digest.
-// Aborted: a newer snapshot took its place; corrupt: the digest says that it is torn or damaged.
-[[nodiscard]] result<held_set> hold(const state_layout& layout, const snapshot_set& set);
+// Holds every part, and sees that it is still the one that the set names. Reads headers only: never
+// blocks. Aborted: a newer snapshot took its place, or is about to; busy: it is held already, or as
+// many others are as may be (storage::max_held_slots).
+[[nodiscard]] result<held_set> hold(const state_layout& layout, snapshot_set set);
 
-// The complete sets of `parts` parts in these workers' memories, newest iteration first. Only of
-// branch `branch`, and of generations from `since` on: older ones are void.
+// Reads every part. Corrupt: its digest says that it is torn or damaged.
+[[nodiscard]] result<void> verify(const held_set& held);
+
+// The complete sets of `parts` parts in these workers' memories, held or not, newest iteration
+// first. Only of branch `branch`, and of generations from `since` on: older ones are void.
 [[nodiscard]] std::vector<snapshot_set> complete_sets(
     const std::vector<std::shared_ptr<const host::worker_entry>>& workers,
     const state_layout& layout, std::uint32_t parts, branch_id branch, generation_id since);
 
-// The whole state arena of a set in fresh memory, verified part by part.
+// The whole state arena of a set in fresh memory, verified part by part. Takes no hold: neither is
+// it kept out by one, nor does it cost a worker a slot. Aborted, corrupt: as above.
 [[nodiscard]] result<storage::shared_memory> assemble(const state_layout& layout,
                                                       const snapshot_set& set);
 

@@ -122,7 +122,7 @@ void host_table::forget_the_dead(rank_id rank, incarnation_id newest) {
   for (const key& id : known | std::views::reverse) {
     const auto& worker = *entries_[id];
     const auto snapshots =
-        storage::list_ready(worker.snapshots, program_.layout.arena_bytes).size();
+        storage::list_whole(worker.snapshots, program_.layout.arena_bytes).size();
     const bool old = worker.dead && id.second.value() + 2 <= newest.value();
     if (old && (newer_snapshots >= 2 || snapshots == 0)) entries_.erase(id);
     newer_snapshots += snapshots;

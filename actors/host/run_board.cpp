@@ -67,6 +67,8 @@ void run_board::roll_back_to(iteration_id iteration, generation_id generation,
   oldest_generation_ = generation.value();
   rolled_back_to_ = iteration.value();
   evaluated_ = std::min(evaluated_, iteration.value());
+  summary_.last_checkpoint_iteration =
+      std::min(summary_.last_checkpoint_iteration, iteration.value());
   agreed_ = std::min(agreed_, iteration);
   // Commits of which no record was read before they became void.
   const auto most = latest_.total_iterations > 0 ? latest_.total_iterations : reached.value();
@@ -74,8 +76,6 @@ void run_board::roll_back_to(iteration_id iteration, generation_id generation,
   if (executed_to > counted_) executed_ += executed_to - counted_;
   if (iteration.value() >= counted_) return;
   committed_ -= std::min(committed_, counted_ - iteration.value());
-  summary_.last_checkpoint_iteration =
-      std::min(summary_.last_checkpoint_iteration, iteration.value());
   counted_ = summary_.iterations = latest_.iteration = iteration.value();
 }
 
@@ -113,7 +113,9 @@ void run_board::set_checkpoint(iteration_id iteration, double ms) {
   const std::lock_guard lock{mutex_};
   last_checkpoint_ms_ = ms;
   ++summary_.checkpoints_committed;
-  summary_.last_checkpoint_iteration = iteration.value();
+  // Not in order where a new checkpoint actor finds several that nobody has written yet.
+  summary_.last_checkpoint_iteration =
+      std::max(summary_.last_checkpoint_iteration, iteration.value());
 }
 
 void run_board::set_agreed(iteration_id iteration) {

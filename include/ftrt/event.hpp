@@ -20,6 +20,7 @@ struct event {
     recovered,
     checkpoint_committed,
     checkpoint_failed,
+    checkpoint_dropped,  // a newer one was better, or its history became void
     checkpoint_quarantined,
     actor_restarted,
     evaluated,

@@ -108,19 +108,78 @@ TEST(snapshot, a_held_slot_is_never_overwritten_and_is_ready_again_after) {
   EXPECT_EQ(list_ready(memory, arena).size(), 3u);
 }
 
-TEST(snapshot, with_every_slot_held_the_writer_is_told_so_at_once) {
+TEST(snapshot, one_slot_is_left_to_the_writer_whatever_readers_want) {
   auto memory = fresh();
   snapshot_writer writer{memory, arena};
+  for (std::uint64_t n = 1; n <= 3; ++n) ASSERT_TRUE(writer.write(header_of(n), content_of(n)));
   std::vector<held_snapshot> held;
-  for (std::uint64_t n = 1; n <= 3; ++n) {
-    const auto slot = writer.write(header_of(n), content_of(n)).value();
-    held.push_back(held_snapshot::hold(memory, arena, slot).value());
+  for (const auto& found : list_ready(memory, arena)) {
+    auto one = held_snapshot::hold(memory, arena, found.slot);
+    if (held.size() < max_held_slots) {
+      ASSERT_TRUE(one) << one.error().describe();
+      held.push_back(std::move(*one));
+    } else {
+      EXPECT_EQ(one.error().code, error_code::busy);
+    }
   }
-  EXPECT_EQ(writer.write(header_of(4), content_of(4)).error().code, error_code::busy);
+  ASSERT_EQ(held.size(), 2u);
+  for (std::uint64_t n = 4; n < 20; ++n) ASSERT_TRUE(writer.write(header_of(n), content_of(n)));
+  EXPECT_TRUE(all_bytes_are(held[0].content(), 3));
+  EXPECT_TRUE(all_bytes_are(held[1].content(), 2));
   auto moved = std::move(held[1]);
   held.clear();
-  EXPECT_TRUE(writer.write(header_of(4), content_of(4)));
+  const auto newest = list_ready(memory, arena).front();
+  EXPECT_EQ(newest.header.iteration, iteration_id{19});
+  EXPECT_TRUE(held_snapshot::hold(memory, arena, newest.slot)) << "a hold was given back";
   EXPECT_TRUE(all_bytes_are(moved.content(), 2));
+}
+
+TEST(snapshot, a_writer_always_finds_a_slot_while_holds_come_and_go) {
+  auto memory = fresh();
+  std::atomic<bool> stop{false};
+  std::atomic<int> refused{0};
+  snapshot_writer writer{memory, arena};
+  ASSERT_TRUE(writer.write(header_of(1), content_of(1)));
+  std::thread training{[&] {
+    for (std::uint64_t n = 2; !stop; ++n) {
+      if (!writer.write(header_of(n), content_of(n, 64))) ++refused;
+    }
+  }};
+  seeded random;
+  std::vector<held_snapshot> held;
+  for (int taken = 0; taken < 20'000;) {
+    const auto slot = static_cast<std::uint32_t>(random.below(snapshot_slots));
+    if (auto one = held_snapshot::hold(memory, arena, slot)) {
+      held.push_back(std::move(*one));
+      ++taken;
+    }
+    ASSERT_LE(held.size(), max_held_slots);
+    if (!held.empty() && random.below(2) == 0) {
+      held.erase(held.begin() + static_cast<std::ptrdiff_t>(random.below(held.size())));
+    }
+  }
+  stop = true;
+  training.join();
+  EXPECT_EQ(refused, 0);
+}
+
+TEST(snapshot, a_held_one_can_be_looked_at_and_tells_when_it_is_overwritten) {
+  auto memory = fresh();
+  snapshot_writer writer{memory, arena};
+  const auto slot = writer.write(header_of(1), content_of(1)).value();
+  auto held = std::optional{held_snapshot::hold(memory, arena, slot).value()};
+  const auto view = snapshot_view::look(memory, arena, slot).value();
+  EXPECT_TRUE(view.is_held());
+  EXPECT_EQ(view.header().iteration, iteration_id{1});
+  EXPECT_TRUE(all_bytes_are(view.content(), 1));
+  ASSERT_EQ(list_whole(memory, arena).size(), 1u);
+  EXPECT_TRUE(list_ready(memory, arena).empty());
+  for (std::uint64_t n = 2; n < 9; ++n) ASSERT_TRUE(writer.write(header_of(n), content_of(n)));
+  EXPECT_TRUE(view.is_current());
+  held.reset();
+  EXPECT_TRUE(view.is_current()) << "released, it is still the same";
+  ASSERT_TRUE(writer.write(header_of(9), content_of(9)));
+  EXPECT_FALSE(view.is_current()) << "it was the oldest";
 }
 
 TEST(snapshot, free_slots_and_slots_that_do_not_exist_cannot_be_held) {
@@ -193,7 +252,7 @@ TEST(snapshot, a_reader_sees_whole_snapshots_while_the_worker_goes_on_writing) {
   ASSERT_TRUE(writer.write(header_of(1), content_of(1)));
   std::thread training{[&] {
     for (std::uint64_t n = 2; !stop; ++n) {
-      // One reader holds one slot: two are left, so busy would be a bug.
+      // One reader holds one slot, and could hold no more than two: busy would be a bug.
       FTRT_ASSERT(writer.write(header_of(n), content_of(n)).has_value());
     }
   }};

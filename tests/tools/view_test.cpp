@@ -50,6 +50,20 @@ TEST(progress_view, a_line_tells_iteration_loss_speed_generation_and_ranks_alive
   EXPECT_THAT(progress_line(evaluated, line_length::whole), HasSubstr("accuracy 97.50 %"));
 }
 
+TEST(progress_view, checkpoints_that_a_slow_disk_dropped_are_not_told_one_by_one) {
+  // The only kind that is left out: `ftrt events` has them all, and a warning counts them.
+  for (const auto kind : {event::kind::checkpoint_dropped, event::kind::checkpoint_failed,
+                          event::kind::warning, event::kind::worker_lost}) {
+    test::captured file;
+    output out(file.fd());
+    progress_view view(out, progress_view::style::plain);
+    auto happened = killed();
+    happened.what = kind;
+    view.show(happened);
+    EXPECT_EQ(file.text().empty(), kind == event::kind::checkpoint_dropped) << to_string(kind);
+  }
+}
+
 TEST(progress_view, the_brief_line_fits_a_narrow_terminal) {
   auto moment = at(1'234'567);
   moment.total_iterations = 2'345'678;
@@ -153,8 +167,8 @@ TEST(summary_view, tells_what_people_ask_for) {
   summary.checkpoints_committed = 4;
   summary.last_checkpoint_iteration = 2345;
   summary.goodput = 0.99;
-  summary.recoveries.assign(
-      20, {2, 1, "trainer:1", "killed by signal 9", "survivor:0", 0.4, 61, 0});
+  summary.recoveries.assign(20,
+                            {2, 1, "trainer:1", "killed by signal 9", "survivor:0", 0.4, 61, 0});
   const std::string text = describe(summary, "/runs/mnist-1");
   for (const char* part :
        {"run mnist-1: completed", "97.83 %", "00112233445566778899aabbccddeeff", "20 lost ranks",

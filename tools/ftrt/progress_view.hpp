@@ -31,7 +31,10 @@ class progress_view {
   progress_view(output& out, style how) : out_(out), style_(how) {}
 
   void show(const progress& moment, clock::time_point now);
-  void show(const event& happened) { show_line(event_line(happened)); }
+  // Not each dropped checkpoint: a slow disk makes many, and a warning now and then counts them.
+  void show(const event& happened) {
+    if (happened.what != event::kind::checkpoint_dropped) show_line(event_line(happened));
+  }
   void show_line(std::string_view line);
   // Clears the progress line, or, where it is plain, shows the last one that was held back.
   void finish();

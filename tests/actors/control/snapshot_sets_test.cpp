@@ -1,51 +1,14 @@
 #include <gtest/gtest.h>
 
 #include <actors/control/snapshot_sets.hpp>
-#include <algorithm>
 #include <storage/snapshot.hpp>
+#include <tests/actors/control/snapshot_memory.hpp>
 
 // Snapshots of ranks that died, found and put together again.
 namespace ftrt::actors {
 namespace {
 
-constexpr std::uint32_t parts = 2;
-
-state_layout two_tensors() {
-  state_layout layout;
-  layout.tensors = {{"model.a", dtype::f32, {32}, tensor_section::parameter, 0, 128},
-                    {"model.b", dtype::f32, {32}, tensor_section::parameter, 128, 128}};
-  layout.arena_bytes = 256;
-  return layout;
-}
-
-// One incarnation's memory, and its writer.
-struct dead_worker {
-  explicit dead_worker(std::uint32_t rank) : entry(std::make_shared<host::worker_entry>()) {
-    entry->rank = rank_id{rank};
-    entry->incarnation = incarnation_id{1};
-    entry->snapshots =
-        storage::shared_memory::create("snapshots", storage::snapshot_memory_bytes(256)).value();
-    entry->dead = true;
-    writer.emplace(entry->snapshots, 256);
-  }
-
-  void write(std::uint64_t iteration, std::uint64_t generation = 1, std::uint32_t branch = 1) {
-    const auto range = part_of(two_tensors(), entry->rank.value(), parts);
-    storage::snapshot_header header;
-    header.generation = generation_id{generation};
-    header.branch = branch_id{branch};
-    header.iteration = iteration_id{iteration};
-    header.part = entry->rank.value();
-    header.parts = parts;
-    header.begin_bytes = range.begin_bytes;
-    const std::vector<std::byte> content(range.end_bytes - range.begin_bytes,
-                                         static_cast<std::byte>(iteration + entry->rank.value()));
-    ASSERT_TRUE(writer->write(header, content));
-  }
-
-  std::shared_ptr<host::worker_entry> entry;
-  std::optional<storage::snapshot_writer> writer;
-};
+using namespace testing;
 
 class snapshot_sets : public ::testing::Test {
  protected:
@@ -55,8 +18,8 @@ class snapshot_sets : public ::testing::Test {
   }
 
   state_layout layout_ = two_tensors();
-  dead_worker a_{0};
-  dead_worker b_{1};
+  snapshot_memory a_{0};
+  snapshot_memory b_{1};
 };
 
 TEST_F(snapshot_sets, the_newest_complete_one_comes_first_and_a_lone_part_does_not_count) {
@@ -119,6 +82,74 @@ TEST_F(snapshot_sets, one_that_was_overwritten_since_is_no_damage) {
   const auto sets = found();
   for (std::uint64_t k = 20; k < 60; k += 10) b_.write(k);
   EXPECT_EQ(assemble(layout_, sets.front()).error().code, error_code::aborted);
+}
+
+TEST_F(snapshot_sets, one_that_a_checkpoint_is_made_of_is_found_and_put_together_all_the_same) {
+  a_.write(10);
+  b_.write(10);
+  const auto held = hold(layout_, found().front());
+  ASSERT_TRUE(held) << held.error().describe();
+  ASSERT_EQ(found().size(), 1U);
+  EXPECT_TRUE(assemble(layout_, found().front()));
+}
+
+TEST_F(snapshot_sets, a_held_one_stays_whole_however_much_is_written_after_it) {
+  a_.write(10);
+  b_.write(10);
+  const auto held = hold(layout_, found().front());
+  ASSERT_TRUE(held);
+  for (std::uint64_t k = 20; k < 90; k += 10) {
+    a_.write(k);
+    b_.write(k);
+  }
+  EXPECT_TRUE(verify(*held));
+  EXPECT_EQ(held->parts[1].content[0], std::byte{11});
+}
+
+TEST_F(snapshot_sets, a_damaged_part_can_be_held_and_is_named_when_it_is_verified) {
+  a_.write(10);
+  b_.write(10);
+  b_.entry->snapshots.data()[4096 + 7] ^= std::byte{1};
+  const auto held = hold(layout_, found().front());
+  ASSERT_TRUE(held);
+  const auto verified = verify(*held);
+  ASSERT_FALSE(verified);
+  EXPECT_EQ(verified.error().code, error_code::corrupt);
+}
+
+TEST_F(snapshot_sets, holding_fails_as_a_whole_and_keeps_nothing) {
+  a_.write(10);
+  b_.write(10);
+  const auto sets = found();
+  for (std::uint64_t k = 20; k < 60; k += 10) b_.write(k);
+  EXPECT_EQ(hold(layout_, sets.front()).error().code, error_code::aborted);
+  EXPECT_EQ(storage::list_ready(a_.entry->snapshots, 256).size(), 1U) << "the first part again";
+}
+
+// The state of the slot's word is 1 while the writer is at it.
+TEST_F(snapshot_sets, a_slot_that_is_being_written_counts_as_overtaken) {
+  a_.write(10);
+  b_.write(10);
+  const auto sets = found();
+  auto& word = *reinterpret_cast<std::uint64_t*>(b_.entry->snapshots.data());
+  word = (word & ~std::uint64_t{7}) | 1;
+  EXPECT_EQ(hold(layout_, sets.front()).error().code, error_code::aborted);
+}
+
+TEST_F(snapshot_sets, no_more_than_two_are_held_and_the_third_is_told_to_wait) {
+  std::vector<held_set> held;
+  for (const std::uint64_t k : {10U, 20U, 30U}) {
+    a_.write(k);
+    b_.write(k);
+    auto next = hold(layout_, found().front());
+    if (k < 30) {
+      held.push_back(std::move(next.value()));
+    } else {
+      EXPECT_EQ(next.error().code, error_code::busy);
+    }
+  }
+  held.pop_back();
+  EXPECT_TRUE(hold(layout_, found().front()));
 }
 
 }  // namespace
