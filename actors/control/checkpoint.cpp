@@ -45,6 +45,7 @@ struct checkpoint_state {
   std::optional<snapshot_set> last;  // of the run; not to be written before it is awaited
   std::set<std::pair<branch_id, iteration_id>> posted;  // jobs that were begun
   std::optional<iteration_id> awaited;
+  generation_id awaited_of;  // the ranks of this generation agreed on it
   drop_warnings warnings;
 
   static constexpr const char* name = "checkpoint";
@@ -64,7 +65,7 @@ struct checkpoint_state {
     if (!worker || ready.part != rank.value() || ready.parts != context->values.cluster.ranks) {
       return;
     }
-    if (ready.branch != context->board->current().branch) return;  // history that is void
+    if (!context->board->is_history(ready.branch, ready.iteration)) return;
     const bool final = is_last(ready);
     if (!final && !due(ready.iteration)) return;  // it stays in memory only
     auto set = collector.add(ready, {std::move(worker), ready.slot});
@@ -89,8 +90,7 @@ struct checkpoint_state {
   // one that nobody agrees on, and nobody goes on from where it could take the slots away.
   void persist_last() {
     if (!last || last->iteration != awaited) return;
-    const auto now = context->board->current();
-    if (last->generation == now.generation) persist(std::move(*last));
+    if (last->generation == awaited_of) persist(std::move(*last));
     last.reset();
   }
 
@@ -143,6 +143,7 @@ struct checkpoint_state {
   void await(iteration_id iteration) {
     const bool waiting_already = awaited.has_value();
     awaited = iteration;
+    awaited_of = context->board->current().generation;
     persist_last();
     post_look_for(*context, iteration);
     if (!waiting_already) self->delayed_send(self, look_again, tick{});
@@ -157,7 +158,8 @@ struct checkpoint_state {
 
   void settled(const checkpoint_settled& outcome) {
     if (!outcome.committed) posted.erase({outcome.branch, outcome.iteration});
-    if (awaited == outcome.iteration) {
+    if (awaited == outcome.iteration &&
+        context->board->is_history(outcome.branch, outcome.iteration)) {
       awaited.reset();
       context->post<run_supervisor_actor>(outcome);
     }

@@ -109,7 +109,7 @@ result<void> check_history(const run_context& context, const snapshot_set& set) 
                     ", where the ranks last agreed",
                 not_to_be_kept);
   }
-  if (set.branch == context.board->current().branch) return {};
+  if (context.board->is_history(set.branch, set.iteration)) return {};
   return fail(error_code::aborted, "a rollback took its iteration back before it was written");
 }
 
@@ -145,7 +145,7 @@ checkpoint_settled settle(const run_context& context, storage::catalog& catalog,
   const auto done = persist(context, catalog, held);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
   if (done) {
-    context.board->set_checkpoint(iteration, took.count());
+    context.board->set_checkpoint(held.set.branch, iteration, took.count());
     context.record(event::kind::checkpoint_committed, name_of(iteration),
                    "durable in " + std::to_string(static_cast<int>(took.count())) + " ms",
                    std::nullopt, iteration);
@@ -168,9 +168,10 @@ void post_persist(const run_context& context, std::shared_ptr<held_set> held) {
 }
 
 void post_look_for(const run_context& context, iteration_id iteration) {
-  context.storage->post([&context, iteration](storage::catalog& catalog) {
+  const auto branch = context.board->current().branch;
+  context.storage->post([&context, branch, iteration](storage::catalog& catalog) {
     if (!is_catalogued(catalog, iteration)) return;
-    context.post<checkpoint_actor>(checkpoint_settled{{}, iteration, true, {}});
+    context.post<checkpoint_actor>(checkpoint_settled{branch, iteration, true, {}});
   });
 }
 

@@ -49,7 +49,8 @@ void run_supervisor_state::look_at_progress() {
   compare_digests();
   look_for_hangs(seen);
   const auto time = host::monotonic_now();
-  if (awaited_checkpoint && time - asked_at >= ask_again) {
+  const bool finishing = machine->current().at == recovery::phase::finishing;
+  if (finishing && awaited_checkpoint && time - asked_at >= ask_again) {
     asked_at = time;
     context->post<checkpoint_actor>(await_checkpoint{*awaited_checkpoint});
   }

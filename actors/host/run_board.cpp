@@ -109,10 +109,20 @@ std::uint64_t run_board::last_checkpoint_iteration() const {
   return summary_.last_checkpoint_iteration;
 }
 
-void run_board::set_checkpoint(iteration_id iteration, double ms) {
+bool run_board::is_history(branch_id branch, iteration_id iteration) const {
+  const std::lock_guard lock{mutex_};
+  return is_history_locked(branch, iteration);
+}
+
+bool run_board::is_history_locked(branch_id branch, iteration_id iteration) const {
+  return branch == membership_.branch || iteration <= membership_.from;
+}
+
+void run_board::set_checkpoint(branch_id branch, iteration_id iteration, double ms) {
   const std::lock_guard lock{mutex_};
   last_checkpoint_ms_ = ms;
   ++summary_.checkpoints_committed;
+  if (!is_history_locked(branch, iteration)) return;
   // Not in order where a new checkpoint actor finds several that nobody has written yet.
   summary_.last_checkpoint_iteration =
       std::max(summary_.last_checkpoint_iteration, iteration.value());

@@ -44,8 +44,11 @@ class run_board {
 
   void add(recovery_record recovery);
   void add(actor_restart_record restart);
-  // A checkpoint became durable, in so many milliseconds.
-  void set_checkpoint(iteration_id iteration, double ms);
+  // Is this iteration of this branch part of history, as far as is known without the catalog?
+  [[nodiscard]] bool is_history(branch_id branch, iteration_id iteration) const;
+  // A checkpoint became durable, in so many milliseconds. Counts as the newest only where it is
+  // part of history: the disk may come to one after a rollback that took it back.
+  void set_checkpoint(branch_id branch, iteration_id iteration, double ms);
   [[nodiscard]] double last_checkpoint_ms() const;
   [[nodiscard]] std::uint64_t last_checkpoint_iteration() const;
   // All ranks held one state at this iteration. A rollback takes it back.
@@ -69,6 +72,7 @@ class run_board {
 
  private:
   [[nodiscard]] double samples_per_second() const;
+  [[nodiscard]] bool is_history_locked(branch_id branch, iteration_id iteration) const;
 
   mutable std::mutex mutex_;
   run_summary summary_;

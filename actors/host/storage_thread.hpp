@@ -17,8 +17,9 @@ namespace ftrt::host {
 // The one thread that waits for the disk. It owns the catalog and the event log; everybody else
 // posts work to it and is answered by whatever the work itself sends. Any thread may post.
 //
-// Two queues: jobs, in order and never dropped (their number is bounded by their senders: one
-// checkpoint at a time, a few rows a generation), and events, written in batches between jobs.
+// Two queues: jobs, in order and never dropped (their number is bounded by their senders: as many
+// checkpoints as may be held, a few rows a generation), and events, written in batches between
+// jobs.
 class storage_thread {
  public:
   using job = std::function<void(storage::catalog&)>;

@@ -109,11 +109,19 @@ TEST(run_board, a_digest_counts_as_nothing_and_a_rollback_takes_back_what_was_ag
 
 TEST(run_board, the_newest_checkpoint_stays_the_newest_until_a_rollback_goes_behind_it) {
   auto board = board_of(100);
-  board.set_checkpoint(iteration_id{60}, 1);
-  board.set_checkpoint(iteration_id{50}, 1);
+  board.set_membership({generation_id{1}, branch_id{1}, {}, {}});
+  board.set_checkpoint(branch_id{1}, iteration_id{60}, 1);
+  board.set_checkpoint(branch_id{1}, iteration_id{50}, 1);
   EXPECT_EQ(board.last_checkpoint_iteration(), 60U) << "found late by a new checkpoint actor";
   board.roll_back_to(iteration_id{55}, generation_id{2});
   EXPECT_EQ(board.last_checkpoint_iteration(), 55U) << "none past it is history";
+  board.set_membership({generation_id{2}, branch_id{2}, generation_id{2}, iteration_id{55}});
+  EXPECT_TRUE(board.is_history(branch_id{1}, iteration_id{55}));
+  EXPECT_FALSE(board.is_history(branch_id{1}, iteration_id{60}));
+  board.set_checkpoint(branch_id{1}, iteration_id{70}, 1);
+  EXPECT_EQ(board.last_checkpoint_iteration(), 55U) << "the disk came to it after the rollback";
+  board.set_checkpoint(branch_id{2}, iteration_id{60}, 1);
+  EXPECT_EQ(board.last_checkpoint_iteration(), 60U);
 }
 
 TEST(run_board, a_request_to_stop_outlives_whoever_heard_it_and_the_first_reason_stays) {
