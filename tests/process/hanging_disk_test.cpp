@@ -57,6 +57,7 @@ class hanging_disk : public stopped_run {
     return memory.valid() ? storage::progress_reader{memory}.view().committed.value() : 0;
   }
 
+  static constexpr std::chrono::seconds patience{60 * slowness};
   std::filesystem::path log_;
   unique_fd reader_;
 };
@@ -69,11 +70,12 @@ std::string checkpoint_of(std::uint64_t iteration) {
 TEST_F(hanging_disk, keeps_nobody_waiting_and_loses_no_checkpoint_that_was_held_for_it) {
   hang();
   for (const auto worker : workers_) ::kill(worker, SIGCONT);
-  ASSERT_TRUE(eventually([&] { return both_are_at(newest_ + 6 * apart); }));
-  ASSERT_TRUE(eventually([&] { return held(0).size() == 2 && held(0) == held(1); }));
+  ASSERT_TRUE(eventually([&] { return both_are_at(newest_ + 6 * apart); }, patience));
+  ASSERT_TRUE(eventually([&] { return held(0).size() == 2 && held(0) == held(1); }, patience));
   const auto waiting = held(0);
   const auto far = *waiting.rbegin() + 10 * apart;
-  ASSERT_TRUE(eventually([&] { return both_are_at(far); })) << "no step waits for the disk";
+  ASSERT_TRUE(eventually([&] { return both_are_at(far); }, patience))
+      << "no step waits for the disk";
   EXPECT_EQ(held(0), waiting);
   EXPECT_EQ(held(1), waiting);
   go_on();
@@ -92,7 +94,8 @@ TEST_F(hanging_disk, keeps_no_rank_that_was_killed_from_coming_back_out_of_memor
   hang();
   kill_workers();
   for (const std::uint32_t rank : {0U, 1U}) {
-    ASSERT_TRUE(eventually([&] { return committed_by_a_successor(rank) > newest_ + apart; }))
+    ASSERT_TRUE(
+        eventually([&] { return committed_by_a_successor(rank) > newest_ + apart; }, patience))
         << "the disk still hangs";
   }
   go_on();
