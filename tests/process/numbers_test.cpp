@@ -180,9 +180,11 @@ TEST_F(numbers, C35_weights_that_are_not_finite_never_become_a_checkpoint) {
   EXPECT_GE(events("checkpoint_quarantined", "is not finite").size(), 2U);
   // 350, unless this machine's disk was so far behind that it had to be dropped, which is told.
   std::set<std::uint64_t> committed;
-  for (const auto& each : events("checkpoint_committed")) committed.insert(each["iteration"]);
+  for (const auto& each : events("checkpoint_committed"))
+    committed.insert(each["iteration"].get<std::uint64_t>());
   std::set<std::uint64_t> finite{50, 100, 150, 200, 250, 300, 350};
-  for (const auto& each : events("checkpoint_dropped")) finite.erase(each["iteration"]);
+  for (const auto& each : events("checkpoint_dropped"))
+    finite.erase(each["iteration"].get<std::uint64_t>());
   EXPECT_EQ(committed, finite);
   ASSERT_FALSE(committed.empty());
   EXPECT_EQ(done.summary["checkpoints"]["last_iteration"], *committed.rbegin());
