@@ -113,7 +113,7 @@ TEST(run_board, the_newest_checkpoint_stays_the_newest_until_a_rollback_goes_beh
   board.set_checkpoint(branch_id{1}, iteration_id{60}, 1);
   board.set_checkpoint(branch_id{1}, iteration_id{50}, 1);
   EXPECT_EQ(board.last_checkpoint_iteration(), 60U) << "found late by a new checkpoint actor";
-  board.roll_back_to(iteration_id{55}, generation_id{2});
+  board.roll_back_to(iteration_id{55}, generation_id{2}, iteration_id{60});
   EXPECT_EQ(board.last_checkpoint_iteration(), 55U) << "none past it is history";
   board.set_membership({generation_id{2}, branch_id{2}, generation_id{2}, iteration_id{55}});
   EXPECT_TRUE(board.is_history(branch_id{1}, iteration_id{55}));
