@@ -1,5 +1,6 @@
 #pragma once
 
+#include <actors/control/mailbox_credit.hpp>
 #include <actors/recovery/events.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <cstdint>
@@ -16,6 +17,7 @@ struct worker_message {
   rank_id rank;
   incarnation_id incarnation;
   protocol::message message;
+  mailbox_credit::ticket ticket = {};  // until it is dealt with
 };
 // Say this to your worker.
 struct tell_worker {

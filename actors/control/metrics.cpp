@@ -29,6 +29,7 @@ struct metrics_state {
   std::uint64_t checkpoints_shown = 0;
   std::uint64_t skipped_in_a_row = 0;
   std::uint64_t skipped = 0;
+  std::uint64_t shed = 0;  // points, since it was last told of
 
   static constexpr const char* name = "metrics";
 
@@ -41,12 +42,24 @@ struct metrics_state {
     for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
       follow(rank_id{rank});
     }
-    if (context->series != nullptr && !batch.empty()) {
-      context->storage->post([series = context->series, points = std::exchange(batch, {})](
-                                 storage::catalog&) { series->write(points); });
-    }
+    if (context->series != nullptr && !batch.empty()) write_series();
     batch.clear();
     context->observer->post(context->board->latest());
+  }
+
+  // Where the disk hangs, points are all that is given up.
+  void write_series() {
+    const auto count = batch.size();
+    const bool taken = context->storage->post_if_room(
+        [series = context->series, points = std::exchange(batch, {})](storage::catalog&) {
+          series->write(points);
+        });
+    if (!taken) shed += count;
+    if (!taken || shed == 0) return;
+    context->record(
+        event::kind::warning, "metrics",
+        std::to_string(shed) + " points of the series were shed: the disk was too slow");
+    shed = 0;
   }
 
   void follow(rank_id rank) {

@@ -1,4 +1,5 @@
 #include <actors/control/handlers.hpp>
+#include <actors/control/mailbox_credit.hpp>
 #include <actors/control/trainer.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/io/middleman.hpp>
@@ -15,6 +16,9 @@ using trainer_broker = trainer_actor::extend<caf::reacts_to<caf::io::new_data_ms
                                              caf::reacts_to<caf::io::connection_closed_msg>>;
 
 constexpr std::size_t read_at_most = 64u << 10;
+// Of one worker's messages, so many may wait in mailboxes before no more are read.
+constexpr std::size_t most_unheard = 1024;
+constexpr std::chrono::milliseconds until_heard{2};
 // How long a worker may live on without its socket: it is most likely dying.
 constexpr std::chrono::milliseconds look_again{250};
 
@@ -25,6 +29,8 @@ struct trainer_state {
   incarnation_id incarnation;
   caf::io::connection_handle connection;
   protocol::frame_reader frames;
+  mailbox_credit credit;
+  bool reading = true;
   bool open = true;
   bool leaving = false;  // was told to exit, so it may close its socket
 
@@ -43,7 +49,9 @@ struct trainer_state {
     leaving = leaving || std::holds_alternative<protocol::exit_worker>(message);
   }
 
+  // Of one that was given up nothing counts any more.
   void read(const std::vector<char>& bytes) {
+    if (!open) return;
     frames.feed(std::as_bytes(std::span{bytes}));
     while (auto next = frames.next()) {
       if (!*next) {
@@ -52,10 +60,24 @@ struct trainer_state {
       }
       forward(std::move(**next));
     }
+    if (reading && credit.outstanding() > most_unheard) pause();
+  }
+
+  // Who talks faster than anybody listens has to wait.
+  void pause() {
+    reading = false;
+    self->halt(connection);
+    wake_up(until_heard);
+  }
+  void read_on() {
+    if (reading || !open) return;
+    if (credit.outstanding() > most_unheard / 2) return wake_up(until_heard);
+    reading = true;
+    self->trigger(connection);
   }
 
   void forward(protocol::message message) {
-    worker_message said{rank, incarnation, std::move(message)};
+    worker_message said{rank, incarnation, std::move(message), credit.take()};
     if (std::holds_alternative<protocol::snapshot_ready>(said.message)) {
       context->post<checkpoint_actor>(std::move(said));
     } else {
@@ -81,10 +103,14 @@ struct trainer_state {
     if (!worker || worker->dead) {
       self->quit(make_error(trainer_exit::worker_lost));
     } else if (!open) {
-      // With no sender: CAF 0.17 leaves the mailbox of a broker that quit open, and a message there
-      // whose sender is the broker itself would keep both for ever.
-      caf::delayed_anon_send(caf::actor_cast<trainer_actor>(self), look_again, tick{});
+      wake_up(look_again);
     }
+  }
+
+  // With no sender: CAF 0.17 leaves the mailbox of a broker that quit open, and a message there
+  // whose sender is the broker itself would keep both for ever.
+  void wake_up(std::chrono::milliseconds after) {
+    caf::delayed_anon_send(caf::actor_cast<trainer_actor>(self), after, tick{});
   }
 
   // Still alive without its socket, and nobody told it to leave.
@@ -113,7 +139,10 @@ trainer_broker::behavior_type trainer_behavior(trainer_self self, const run_cont
   return {
       [self](tell_worker& what) { self->state.tell(what.message); },
       [self](worker_exited&) { self->state.look(); },
-      [self](tick) { self->state.look_again_later(); },
+      [self](tick) {
+        self->state.read_on();
+        self->state.look_again_later();
+      },
       [self](caf::io::new_data_msg& data) { self->state.read(data.buf); },
       [self](caf::io::connection_closed_msg&) { self->state.closed(); },
   };

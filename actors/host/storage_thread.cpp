@@ -28,6 +28,16 @@ void storage_thread::post(job work) {
   wake_.notify_one();
 }
 
+bool storage_thread::post_if_room(job work) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (jobs_.size() >= max_waiting) return false;
+    jobs_.push_back(std::move(work));
+  }
+  wake_.notify_one();
+  return true;
+}
+
 void storage_thread::record(event what) {
   what.wall_time_ms = unix_now_ms();
   observer_.post(what);

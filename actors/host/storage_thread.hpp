@@ -19,10 +19,14 @@ namespace ftrt::host {
 //
 // Two queues: jobs, in order and never dropped (their number is bounded by their senders: as many
 // checkpoints as may be held, a few rows a generation), and events, written in batches between
-// jobs.
+// jobs. Who has something to write again and again, whatever the disk does, asks for room first and
+// is refused where a disk hangs: metrics are the one thing that is shed.
 class storage_thread {
  public:
   using job = std::function<void(storage::catalog&)>;
+
+  // Jobs that may wait before there is no room for what may be shed.
+  static constexpr std::size_t max_waiting = 256;
 
   storage_thread(storage::catalog catalog, storage::event_log log, observer& watcher);
   // Does all queued work first.
@@ -31,6 +35,8 @@ class storage_thread {
   storage_thread& operator=(const storage_thread&) = delete;
 
   void post(job work);
+  // The same where there is room; false: there is none, and the job is not queued.
+  [[nodiscard]] bool post_if_room(job work);
   // Stamps the event with the time, tells the observer, queues it for log and catalog.
   void record(event what);
   // Waits until everything posted before was done; false: not by the deadline.

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <ftrt/catalog.hpp>
 #include <ftrt/run.hpp>
@@ -141,6 +142,36 @@ TEST(an_embedding_service, is_told_the_cause_and_the_last_words_of_a_crash_loop)
   const auto log = read_file((*started)->directory() / "worker-logs" / "rank-0.log") +
                    read_file((*started)->directory() / "worker-logs" / "rank-1.log");
   EXPECT_NE(log.find("these are my last words"), std::string::npos);
+}
+
+TEST(an_embedding_service,
+     lets_a_worker_that_floods_its_control_socket_wait_and_acts_on_deaths_meanwhile) {
+  const scratch_folder folder;
+  auto values = small_values(
+      folder.path(), "[[chaos]]\nkind = \"kill\"\nrank = 1\nevery = \"300ms\"\nmax_count = 1\n");
+  values.model.kind = "flooding";
+  values.model.layers.clear();
+  values.model.dropout = 0;
+  auto options = options_of();
+  options.worker_program = FTRT_DIFFICULT_WORKER;
+  auto started = run::start(values, options);
+  ASSERT_TRUE(started);
+  const auto summary = (*started)->wait();
+  EXPECT_EQ(summary.status, "completed") << summary.error;
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "runs" / "flooded"));
+  // Rank 0 is stuck in its flood from its first iterations on; it is found by its missing progress,
+  // or by not leaving the generation when rank 1 dies.
+  const auto is_of = [](std::uint32_t rank) {
+    return [rank](const recovery_record& each) { return each.rank == rank; };
+  };
+  EXPECT_EQ(std::ranges::count_if(summary.recoveries, is_of(0)), 1) << to_json(summary);
+  EXPECT_GE(std::ranges::count_if(summary.recoveries, is_of(1)), 1) << to_json(summary);
+  const bool late = std::ranges::any_of(summary.recoveries, [](const recovery_record& each) {
+    return each.rank == 1 && each.detected_ms > 250 * slowness;
+  });
+  EXPECT_FALSE(late) << to_json(summary);
+  // What it said too much was refused, and told of in fewer words than it had.
+  EXPECT_LE(list_events((*started)->directory())->size(), 2000U);
 }
 
 TEST(an_embedding_service, C03_is_told_when_descriptors_run_short_instead_of_being_ended) {

@@ -1,8 +1,11 @@
 // A worker program of a user's own, with models as users write them: one throws, one never comes
-// back, one starts a thread.
+// back, one starts
+// a thread, one talks to control without end.
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sum.h>
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,11 +14,18 @@
 #include <ftrt/model.hpp>
 #include <ftrt/worker.hpp>
 #include <memory>
+#include <schemas/protocol/messages.hpp>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
 namespace {
+
+std::string own_name() {
+  std::string name;
+  std::ifstream{"/proc/self/comm"} >> name;
+  return name;
+}
 
 class small_model : public ftrt::model {
  public:
@@ -53,18 +63,11 @@ class stuck_model : public small_model {
 class aborting_model : public small_model {
  public:
   at::Tensor loss_sum(const ftrt::batch& samples) override {
-    if (is_rank()) {
+    if (own_name().starts_with("ftrt-rank")) {
       std::fputs("these are my last words\n", stderr);
       std::abort();
     }
     return small_model::loss_sum(samples);
-  }
-
- private:
-  static bool is_rank() {
-    std::string name;
-    std::ifstream{"/proc/self/comm"} >> name;
-    return name.starts_with("ftrt-rank");
   }
 };
 
@@ -77,6 +80,34 @@ class threaded_model : public small_model {
   }
 };
 
+// The first rank 0 that comes so far sends well-formed words of an old generation to control, as
+// fast as it can; its successors behave.
+class flooding_model : public small_model {
+ public:
+  explicit flooding_model(std::string marker) : marker_(std::move(marker)) {}
+
+ private:
+  void misbehave() override {
+    if (own_name() != "ftrt-rank-0") return;
+    const int mark = ::open(marker_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (mark < 0) return;
+    ::close(mark);
+    const auto frame = ftrt::protocol::encode_frame(ftrt::protocol::peer_lost{}).value();
+    while (true) {
+      for (int fd = 3; fd < 256; ++fd) {
+        if (is_stream(fd)) ::send(fd, frame.data(), frame.size(), MSG_NOSIGNAL);
+      }
+    }
+  }
+  static bool is_stream(int fd) {
+    int type = 0;
+    socklen_t size = sizeof type;
+    return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+  }
+
+  std::string marker_;
+};
+
 template <class Model>
 std::unique_ptr<ftrt::model> make(const ftrt::scenario&) {
   return std::make_unique<Model>();
@@ -85,6 +116,9 @@ std::unique_ptr<ftrt::model> make(const ftrt::scenario&) {
 FTRT_REGISTER_MODEL(throwing, make<throwing_model>);
 FTRT_REGISTER_MODEL(stuck, make<stuck_model>);
 FTRT_REGISTER_MODEL(aborting, make<aborting_model>);
+FTRT_REGISTER_MODEL(flooding, [](const ftrt::scenario& values) -> std::unique_ptr<ftrt::model> {
+  return std::make_unique<flooding_model>(values.run.directory.string() + "/flooded");
+});
 FTRT_REGISTER_MODEL(threaded, make<threaded_model>);
 
 }  // namespace
