@@ -26,6 +26,8 @@ constexpr std::array kinds{
     entry{event::kind::stop_requested, "stop_requested"},
     entry{event::kind::message_refused, "message_refused"},
     entry{event::kind::warning, "warning"},
+    entry{event::kind::batch_poisoned, "batch_poisoned"},
+    entry{event::kind::batch_skipped, "batch_skipped"},
 };
 
 }  // namespace

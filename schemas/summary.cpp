@@ -58,6 +58,7 @@ std::string to_json(const run_summary& s) {
       {"generations", s.generations},
       {"recoveries", recoveries},
       {"actor_restarts", restarts},
+      {"left_out", s.left_out},
       {"checkpoints",
        {{"committed", s.checkpoints_committed}, {"last_iteration", s.last_checkpoint_iteration}}},
       {"samples_per_second", number(s.samples_per_second)},

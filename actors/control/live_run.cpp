@@ -98,6 +98,7 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::e
       chaos_(prepared.values.chaos, prepared.values.cluster.ranks),
       storage_(std::move(prepared.catalog), std::move(log), observer_) {
   board_.begin_at(beginning_.last_committed);
+  for (const auto iteration : beginning_.left_out) board_.add_left_out(iteration);
   board_.set_membership({beginning_.last_generation, beginning_.branch, {}, {}});
   if (prepared.values.metrics.tensorboard) {
     series_.emplace(directory_.tensorboard(), beginning_.last_committed.next());

@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 
 #include <actors/control/live_run.hpp>
+#include <actors/control/poison.hpp>
 #include <actors/control/resume_rules.hpp>
 #include <actors/host/zygote_process.hpp>
 #include <ftrt/catalog.hpp>
@@ -73,7 +74,10 @@ result<recovery::begin> beginning_on_record(storage::catalog& catalog, std::uint
   if (!committed) return tl::unexpected(committed.error());
   auto incarnations = catalog.newest_incarnations(world_size);
   if (!incarnations) return tl::unexpected(incarnations.error());
-  return recovery::begin{*generation, *branch, *committed, std::move(*incarnations)};
+  auto left_out = actors::windows_left_out(catalog);
+  if (!left_out) return tl::unexpected(left_out.error());
+  return recovery::begin{*generation, *branch, *committed, std::move(*incarnations),
+                         std::move(*left_out)};
 }
 
 // What is on record must be of the model that would go on: otherwise no checkpoint would load, each

@@ -18,6 +18,9 @@ recovery::policy policy_of(const scenario& values, std::uint64_t total_iteration
   policy.backoff_initial = limits.backoff_initial;
   policy.backoff_max = limits.backoff_max;
   policy.backoff_seed = values.run.seed;
+  policy.poison_limit = static_cast<std::uint32_t>(limits.poisoned_after);
+  policy.skip_poisoned = limits.poisoned_batch == poison_policy::skip;
+  policy.wait_for_replacement = limits.no_replacement == replacement_policy::wait;
   policy.start_timeout = limits.start_timeout;
   policy.park_timeout = limits.park_timeout;
   policy.join_timeout = limits.join_timeout;
@@ -77,6 +80,10 @@ void run_supervisor_state::lost(rank_id rank, incarnation_id incarnation) {
     loss.stderr_tail = worker->errors.text();
     loss.committed = view.committed;
     loss.applying = view.applying;
+    loss.in_window = view.phase == storage::train_phase::compute ||
+                     view.phase == storage::train_phase::all_reduce;
+    loss.micro_batch = view.micro_batch;
+    loss.injected = worker->injected;
     const std::int64_t caused_ns = worker->fault_ns;
     const auto fault_ns = caused_ns != 0 ? caused_ns : view.progress_ns;
     if (fault_ns > 0) loss.fault_at = std::chrono::nanoseconds{fault_ns};

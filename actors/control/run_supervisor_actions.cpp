@@ -1,5 +1,6 @@
 // What the recovery machine asks for, carried out.
 
+#include <actors/control/poison.hpp>
 #include <actors/control/run_supervisor_state.hpp>
 #include <actors/control/source_search.hpp>
 #include <actors/host/clock.hpp>
@@ -148,6 +149,11 @@ void run_supervisor_state::act(const recovery::record_recovery& what) {
   const auto worker = context->host->worker(what.rank);
   record.replacement = worker && worker->spare ? "spare" : "fork";
   context->board->add(std::move(record));
+}
+
+void run_supervisor_state::act(const recovery::report_poison& what) {
+  if (what.skipped) context->board->add_left_out(what.iteration);
+  post_poison_bundle(*context, what);
 }
 
 void run_supervisor_state::act(const recovery::set_deadline& what) {

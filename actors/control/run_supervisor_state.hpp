@@ -64,6 +64,7 @@ struct run_supervisor_state {
   void act(const recovery::query_workers& what);
   void act(const recovery::record_generation& what);
   void act(const recovery::record_recovery& what);
+  void act(const recovery::report_poison& what);
   void act(const recovery::set_deadline& what);
   void act(const recovery::await_final_checkpoint& what);
   void act(const recovery::announce& what);

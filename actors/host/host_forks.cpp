@@ -25,7 +25,7 @@ void host_table::spawn_worker(rank_id rank, incarnation_id incarnation) {
     // It had been ready for this.
   } else if (zygote_ready_) {
     fork_now(request);
-  } else if (start_failure_) {
+  } else if (start_failure_ && !try_another_zygote()) {
     notices_.push_back({notice::kind::start_failed, rank, incarnation,
                         "there is no zygote to fork from, and it cannot be restarted"});
   } else {

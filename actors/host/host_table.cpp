@@ -53,6 +53,14 @@ result<void> host_table::start_zygote() {
   return {};
 }
 
+// Whatever kept the last ones from starting may have passed: a full machine, a program that was
+// being replaced.
+bool host_table::try_another_zygote() {
+  if (!program_known_ || !start_zygote()) return false;
+  start_failure_.reset();
+  return true;
+}
+
 void host_table::set_listener(host_listener* listener) {
   {
     const std::scoped_lock lock{delivery_, mutex_};
@@ -90,6 +98,7 @@ bool host_table::injure(rank_id rank, const std::string& cause) {
   const std::lock_guard lock{mutex_};
   const auto worker = find_living(rank);
   if (!worker) return false;
+  worker->injected = true;
   worker->fault_ns = monotonic_now().count();
   kill_locked(worker, cause);
   return true;
@@ -99,6 +108,7 @@ bool host_table::stop_worker(rank_id rank) {
   const std::lock_guard lock{mutex_};
   const auto worker = find_living(rank);
   if (!worker) return false;
+  worker->injected = true;
   worker->fault_ns = monotonic_now().count();
   send_signal(worker->pidfd.get(), SIGSTOP);
   return true;

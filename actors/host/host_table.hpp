@@ -168,6 +168,7 @@ class host_table {
   void kill_locked(const entry_ptr& worker, const std::string& cause);
   void watch_fd(int fd, std::uint64_t tag);
   [[nodiscard]] result<void> start_zygote();
+  [[nodiscard]] bool try_another_zygote();
   void wake();
 
   host_config config_;

@@ -20,6 +20,20 @@ void run_board::begin_at(iteration_id iteration) {
   counted_ = summary_.iterations = latest_.iteration = iteration.value();
 }
 
+void run_board::add_left_out(iteration_id iteration) {
+  const std::lock_guard lock{mutex_};
+  auto& all = summary_.left_out;
+  const auto place = std::ranges::lower_bound(all, iteration.value());
+  if (place == all.end() || *place != iteration.value()) all.insert(place, iteration.value());
+}
+
+std::vector<iteration_id> run_board::left_out() const {
+  const std::lock_guard lock{mutex_};
+  std::vector<iteration_id> all;
+  for (const auto iteration : summary_.left_out) all.emplace_back(iteration);
+  return all;
+}
+
 void run_board::set_membership(membership now) {
   const std::lock_guard lock{mutex_};
   membership_ = now;

@@ -9,6 +9,7 @@
 #include <schemas/protocol/messages.hpp>
 #include <storage/progress.hpp>
 #include <string>
+#include <vector>
 
 namespace ftrt::host {
 
@@ -41,6 +42,10 @@ class run_board {
   [[nodiscard]] std::uint64_t rollbacks() const;
   // The iteration at work was abandoned and is done again.
   void count_redone();
+
+  // A window that all ranks leave out.
+  void add_left_out(iteration_id iteration);
+  [[nodiscard]] std::vector<iteration_id> left_out() const;  // ascending
 
   void add(recovery_record recovery);
   void add(actor_restart_record restart);

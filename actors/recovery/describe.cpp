@@ -65,10 +65,21 @@ std::string_view name_of(const input& in) {
 
 std::string_view name_of(const action& a) {
   constexpr std::array<std::string_view, std::variant_size_v<action>> names{
-      "spawn_worker",      "kill_worker",     "revoke_generation", "find_source",
-      "join_generation",   "start_training",  "ask_to_stop",       "query_workers",
-      "record_generation", "record_recovery", "set_deadline",      "await_final_checkpoint",
-      "announce",          "end_run"};
+      "spawn_worker",
+      "kill_worker",
+      "revoke_generation",
+      "find_source",
+      "join_generation",
+      "start_training",
+      "ask_to_stop",
+      "query_workers",
+      "record_generation",
+      "record_recovery",
+      "report_poison",
+      "set_deadline",
+      "await_final_checkpoint",
+      "announce",
+      "end_run"};
   return names.at(a.index());
 }
 
@@ -175,6 +186,10 @@ std::string describe(const action& a) {
           },
           [](const record_recovery& e) {
             return cat(" g", e.generation, " rank ", e.rank, " from ", e.source, ": ", e.cause);
+          },
+          [](const report_poison& e) {
+            return cat(" rank ", e.rank, " iteration ", e.iteration, e.skipped ? " skipped" : "",
+                       ": ", e.cause);
           },
           [](const set_deadline& e) { return cat(" ", e.token, " at ", e.at.count()); },
           [](const await_final_checkpoint& e) { return cat(" ", e.iteration); },

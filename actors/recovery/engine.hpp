@@ -44,8 +44,8 @@ template <class... Parts>
 }
 
 // One step: takes the state, handles one input, gives the transition. Lives for that one call.
-// Each handler is in the file of the matter that it belongs to (start, loss, gather, source, join,
-// numbers, program, finish, deadlines).
+// Each handler is in the file of the matter that it belongs to (start, loss, poison, gather,
+// source, join, numbers, program, finish, deadlines).
 class engine {
  public:
   engine(state s, const policy& limits, time_point now)
@@ -78,6 +78,16 @@ class engine {
   [[nodiscard]] bool within_budget(rank_id rank);
   void exhaust(const std::string& which);
   [[nodiscard]] std::chrono::nanoseconds backoff(rank_id rank) const;
+  [[nodiscard]] std::chrono::nanoseconds pause_after(std::uint64_t false_starts) const;
+  [[nodiscard]] std::chrono::nanoseconds jittered(std::chrono::nanoseconds initial,
+                                                  std::uint64_t doublings) const;
+
+  // poison.cpp
+  [[nodiscard]] bool may_blame_window(const member& m, const worker_lost& e) const;
+  void suspect_window(rank_id rank, const worker_lost& e, const std::string& cause);
+  void condemn_window(const suspect& culprit, const worker_lost& e, const std::string& cause);
+  void leave_out(iteration_id iteration);
+  [[nodiscard]] bool too_many_left_out(iteration_id iteration) const;
 
   // gather.cpp
   void handle(const worker_parked& e);

@@ -27,6 +27,7 @@ struct begin {
   branch_id branch;                          // the newest one
   iteration_id last_committed;               // the newest one in the ledger of that branch
   std::vector<incarnation_id> incarnations;  // of each rank, newest; empty: all 0
+  std::vector<iteration_id> left_out = {};   // windows that were left out, ascending
 };
 // A new run_supervisor takes over workers that may be alive; hellos (or losses) of all follow.
 struct take_over {
@@ -38,6 +39,7 @@ struct take_over {
   iteration_id agreed{};       // the newest at which all ranks are known to have held one state
   // The old supervisor was about to take all back: nothing past this iteration is to be believed.
   std::optional<iteration_id> not_beyond{};
+  std::vector<iteration_id> left_out = {};  // windows that are left out, ascending
 };
 // A worker answers for the first time, or again after query.
 struct worker_said_hello {
@@ -52,11 +54,14 @@ struct worker_start_failed {
 struct worker_lost {
   rank_id rank;
   incarnation_id incarnation;
-  std::string cause;        // "killed by signal 9 (SIGKILL)"
-  std::string stderr_tail;  // the last lines that it wrote
-  iteration_id committed;   // read from its progress page
-  bool applying = false;    // it died between two iterations
-  time_point fault_at{};    // when the fault happened, as well as is known
+  std::string cause;              // "killed by signal 9 (SIGKILL)"
+  std::string stderr_tail;        // the last lines that it wrote
+  iteration_id committed;         // read from its progress page
+  bool applying = false;          // it died between two iterations
+  time_point fault_at{};          // when the fault happened, as well as is known
+  bool in_window = false;         // it died in the forward or backward of iteration `committed` + 1
+  bool injected = false;          // a fault that ftrt caused on purpose
+  std::uint64_t micro_batch = 0;  // in_window: the one it was at
 };
 struct worker_parked {
   rank_id rank;
@@ -213,6 +218,17 @@ struct record_recovery {
   std::uint64_t lost_iterations = 0;
   recovery_times times;  // what resumed_ms went into
 };
+// A window of data is to blame for a rank's deaths: keep what it takes to reproduce it. `skipped`:
+// all ranks leave it out from now on, which must be remembered for whoever resumes the run.
+struct report_poison {
+  rank_id rank;
+  iteration_id iteration;
+  std::uint32_t times = 0;
+  std::string cause;
+  std::string stderr_tail;
+  std::uint64_t micro_batch = 0;
+  bool skipped = false;
+};
 struct set_deadline {
   std::uint64_t token = 0;
   time_point at{};
@@ -242,6 +258,6 @@ struct end_run {
 using action =
     std::variant<spawn_worker, kill_worker, revoke_generation, find_source, join_generation,
                  start_training, ask_to_stop, query_workers, record_generation, record_recovery,
-                 set_deadline, await_final_checkpoint, announce, end_run>;
+                 report_poison, set_deadline, await_final_checkpoint, announce, end_run>;
 
 }  // namespace ftrt::recovery

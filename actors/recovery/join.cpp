@@ -44,7 +44,9 @@ protocol::join engine::join_of(rank_id rank) const {
                       .iteration = s_.from,
                       .source = {},
                       .checkpoint_directory = s_.loaded ? s_.loaded->directory : std::string{},
-                      .digest_every = limits_.digest_every};
+                      .digest_every = limits_.digest_every,
+                      .left_out = {}};
+  join.left_out.assign(std::ranges::upper_bound(s_.left_out, s_.from), s_.left_out.end());
   if (m.role != protocol::state_role::receive) return join;
   join.source = s_.giver;
   FTRT_ASSERT(join.source != rank);
@@ -162,6 +164,7 @@ void engine::handle(const progressed& e) {
 
 void engine::note_progress(iteration_id committed) {
   s_.highest = std::max(s_.highest, committed);
+  std::erase_if(s_.suspects, [&](const suspect& each) { return each.iteration <= committed; });
   if (committed > s_.frontier) {
     s_.frontier = committed;
     s_.barren = 0;

@@ -7,6 +7,7 @@
 namespace ftrt::recovery {
 namespace {
 
+constexpr std::chrono::nanoseconds shortest_pause = std::chrono::milliseconds{100};
 constexpr std::string_view peers_saw_it_die = "its peers saw its training thread die";
 
 // splitmix64: jitter must be a function of its inputs alone.
@@ -43,11 +44,13 @@ void engine::handle(const peers_reported_lost& e) {
 
 void engine::lose(rank_id rank, const worker_lost& e) {
   remember_loss(rank, e);
+  if (s_.at == phase::ended) return;  // over a poisoned batch
   member& m = at(rank);
   member kept;
   kept.incarnation = m.incarnation;
   kept.attempts = m.attempts;
   kept.join_failures = m.join_failures;
+  kept.false_starts = m.false_starts;
   if (s_.at == phase::finishing) kept.finish = m.finish;  // its words still count
   m = std::move(kept);
   switch (s_.at) {
@@ -82,6 +85,7 @@ void engine::remember_loss(rank_id rank, const worker_lost& e) {
   tell(event::kind::worker_lost, rank, cause);
   const time_point fault = e.fault_at.count() > 0 ? std::min(e.fault_at, now_) : now_;
   s_.unrecovered.push_back({rank, s_.generation, std::move(cause), fault, now_});
+  if (may_blame_window(m, e)) suspect_window(rank, e, s_.unrecovered.back().cause);
   if (!m.has_state) return;  // what its page says is not of this history
   std::uint64_t seen = e.committed.value();
   if (limits_.total_iterations > 0) seen = std::min(seen, limits_.total_iterations);
@@ -103,6 +107,10 @@ void engine::order(rank_id rank, std::chrono::nanoseconds delay) {
 }
 
 void engine::replace(rank_id rank) {
+  if (limits_.wait_for_replacement && at(rank).false_starts > 0) {
+    ++s_.restarts_total;
+    return order(rank, pause_after(at(rank).false_starts));
+  }
   ++at(rank).attempts;
   ++s_.restarts_total;
   if (limits_.window.count() > 0) {
@@ -149,15 +157,26 @@ void engine::exhaust(const std::string& which) {
   end(run_outcome::failed, std::move(text));
 }
 
-// None for the first failure, then exponential with jitter in [1/2, 1] of the nominal delay.
+// None for the first failure, then exponential. Who stops has no time for it.
 std::chrono::nanoseconds engine::backoff(rank_id rank) const {
   const std::uint64_t failures = std::max(s_.barren, s_.ranks[rank.value()].attempts);
-  if (failures < 2 || limits_.backoff_initial.count() <= 0) return std::chrono::nanoseconds{0};
-  const auto most = std::max(limits_.backoff_max, limits_.backoff_initial).count();
-  auto nominal = limits_.backoff_initial.count();
-  for (std::uint64_t i = 2; i < failures && nominal < most; ++i)
+  if (failures < 2 || s_.stop_wanted) return std::chrono::nanoseconds{0};
+  return jittered(limits_.backoff_initial, failures - 2);
+}
+
+// Between two attempts to start a worker where there is nothing to start it from.
+std::chrono::nanoseconds engine::pause_after(std::uint64_t false_starts) const {
+  return jittered(std::max(limits_.backoff_initial, shortest_pause), false_starts - 1);
+}
+
+// Up to backoff_max, with jitter in [1/2, 1] of the nominal delay.
+std::chrono::nanoseconds engine::jittered(std::chrono::nanoseconds initial,
+                                          std::uint64_t doublings) const {
+  if (initial.count() <= 0) return std::chrono::nanoseconds{0};
+  const auto most = std::max(limits_.backoff_max, initial).count();
+  auto nominal = initial.count();
+  for (std::uint64_t i = 0; i < doublings && nominal < most; ++i)
     nominal = nominal > most / 2 ? most : nominal * 2;
-  nominal = std::min(nominal, most);
   const double u =
       static_cast<double>(mix(limits_.backoff_seed ^ mix(s_.restarts_total)) >> 11) * 0x1.0p-53;
   return std::chrono::nanoseconds{

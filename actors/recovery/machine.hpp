@@ -29,6 +29,12 @@ struct policy {
   std::chrono::nanoseconds backoff_initial{};       // delay of the second failure in a row, doubled
   std::chrono::nanoseconds backoff_max{};           // ... up to this
   std::uint64_t backoff_seed = 1;  // jitter is a function of it and of the count of restarts
+  // So many deaths in a row of one rank, of one cause, in one iteration are the batch's fault; 0:
+  // that is not looked for.
+  std::uint32_t poison_limit = 0;
+  bool skip_poisoned = false;  // leave such a batch out; else the run ends
+  // A worker that cannot even be started is tried again for as long as it takes, within no budget.
+  bool wait_for_replacement = false;
   std::chrono::nanoseconds start_timeout{};
   std::chrono::nanoseconds park_timeout{};
   std::chrono::nanoseconds join_timeout{};
@@ -106,6 +112,7 @@ struct member {
   std::string kill_cause;           // why it is doomed
   std::uint32_t kills = 0;          // how often it was killed without dying
   std::uint64_t attempts = 0;       // replacements since the last new commit
+  std::uint64_t false_starts = 0;   // workers in a row that could not be started
   std::uint64_t join_failures = 0;  // of its own making, since the last new commit
 
   friend bool operator==(const member&, const member&) = default;
@@ -119,6 +126,15 @@ struct loss {
   time_point fault_at{};
   time_point detected_at{};
   friend bool operator==(const loss&, const loss&) = default;
+};
+
+// A window of data that a rank died in, again and again.
+struct suspect {
+  rank_id rank;
+  iteration_id iteration;
+  std::string cause;
+  std::uint32_t times = 0;
+  friend bool operator==(const suspect&, const suspect&) = default;
 };
 
 // Where a search over the ranks stopped, for the next one to begin there. No part of what a state
@@ -165,6 +181,9 @@ struct state {
   std::vector<time_point> restarts;  // those within the window
   std::string last_cause;
   std::string last_stderr;
+
+  std::vector<suspect> suspects;       // one a rank at most; none that was committed since
+  std::vector<iteration_id> left_out;  // windows that all ranks leave out, ascending
 
   bool stop_wanted = false;
   std::uint32_t final_retries = 0;

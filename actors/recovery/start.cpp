@@ -11,6 +11,7 @@ void engine::handle(const begin& e) {
   s_.resumed = e.last_generation.value() > 0;
   s_.branch = std::max(e.branch, branch_id{1});
   s_.highest = s_.frontier = e.last_committed;
+  s_.left_out = e.left_out;
   s_.at = phase::gathering;
   s_.last_cause = s_.resumed ? "resumed" : "start";
   for_each_rank([&](rank_id rank, member& m) {
@@ -30,6 +31,7 @@ void engine::handle(const take_over& e) {
   s_.agreed = e.agreed;
   s_.not_beyond = e.not_beyond;
   s_.distrust = e.not_beyond.has_value();
+  s_.left_out = e.left_out;
   s_.last_cause = "taken over by a new supervisor";
   for_each_rank([&](rank_id rank, member& m) {
     if (rank.value() < e.incarnations.size()) m.incarnation = e.incarnations[rank.value()];
@@ -62,6 +64,7 @@ void engine::greet(rank_id rank, const protocol::hello& said) {
   member& m = at(rank);
   m.wait = {};
   because(cat("rank ", rank, " is here"));
+  m.false_starts = 0;
   if (m.stands == standing::starting) {
     m.stands = standing::ready;
     m.has_state = false;
@@ -105,8 +108,13 @@ void engine::handle(const worker_start_failed& e) {
   if (m == nullptr) return;
   if (m->stands != standing::starting && m->stands != standing::doomed)
     return because("it has started already");
-  lose(e.rank, {e.rank, e.incarnation, cat("could not be started: ", e.text), "", iteration_id{},
-                false, now_});
+  ++m->false_starts;
+  worker_lost lost;
+  lost.rank = e.rank;
+  lost.incarnation = e.incarnation;
+  lost.cause = cat("could not be started: ", e.text);
+  lost.fault_at = now_;
+  lose(e.rank, lost);
 }
 
 // ---- take-over ---------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ struct event {
     stop_requested,
     message_refused,
     warning,
+    batch_poisoned,  // a batch killed its rank again and again: the run ends
+    batch_skipped,   // ... and is left out by all ranks from now on
   };
 
   kind what = kind::warning;

@@ -16,6 +16,10 @@ enum class amp_mode : std::uint8_t { off, bf16, fp16 };
 enum class optimizer_kind : std::uint8_t { sgd, adamw };
 enum class schedule_kind : std::uint8_t { constant, cosine, step };
 enum class last_window : std::uint8_t { keep, drop };
+// What becomes of a batch that kills its rank again and again.
+enum class poison_policy : std::uint8_t { stop, skip };
+// What becomes of a run that no worker can be started for.
+enum class replacement_policy : std::uint8_t { stop, wait };
 // What ranks do with an iteration whose loss or gradients are not finite.
 enum class non_finite_policy : std::uint8_t { skip, rollback, stop };
 enum class chaos_kind : std::uint8_t {
@@ -142,6 +146,9 @@ struct scenario {
     std::uint64_t max_failures_without_progress = 5;  // generations in a row with no new commit
     std::chrono::nanoseconds backoff_initial = std::chrono::milliseconds{0};
     std::chrono::nanoseconds backoff_max = std::chrono::seconds{5};
+    poison_policy poisoned_batch = poison_policy::stop;
+    std::uint64_t poisoned_after = 3;  // deaths in a row in one iteration, of one cause
+    replacement_policy no_replacement = replacement_policy::stop;
     std::chrono::nanoseconds start_timeout = std::chrono::seconds{60};
     std::chrono::nanoseconds park_timeout = std::chrono::seconds{5};
     std::chrono::nanoseconds join_timeout = std::chrono::seconds{30};

@@ -62,6 +62,7 @@ struct run_summary {
   std::uint64_t generations = 0;
   std::vector<recovery_record> recoveries;
   std::vector<actor_restart_record> actor_restarts;
+  std::vector<std::uint64_t> left_out;  // iterations whose batch was skipped as poisoned
   std::uint64_t checkpoints_committed = 0;
   std::uint64_t last_checkpoint_iteration = 0;
   double samples_per_second = not_measured;  // committed samples over training time

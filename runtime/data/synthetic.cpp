@@ -1,6 +1,6 @@
 #include <ftrt/error.hpp>
-#include <runtime/data/random.hpp>
 #include <runtime/data/synthetic.hpp>
+#include <schemas/random.hpp>
 
 namespace ftrt::data {
 namespace {

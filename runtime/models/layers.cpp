@@ -8,8 +8,8 @@
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
-#include <runtime/data/random.hpp>
 #include <runtime/models/layers.hpp>
+#include <schemas/random.hpp>
 
 namespace ftrt::models {
 namespace {

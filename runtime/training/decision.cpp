@@ -39,6 +39,8 @@ decision decide(std::span<const control_word> words) {
     }
     d.stop = d.stop || (word.flags & flag_stop) != 0;
     d.snapshot = d.snapshot || (word.flags & flag_snapshot) != 0;
+    d.left_out = d.left_out || (word.flags & flag_left_out) != 0;
+    d.divergent = d.divergent || ((word.flags ^ first.flags) & flag_left_out) != 0;
     d.loss += word.loss_sum;
     d.samples += word.samples;
     d.divergent = d.divergent || word.iteration != first.iteration ||
@@ -46,6 +48,7 @@ decision decide(std::span<const control_word> words) {
                   (word.found_inf == 0 && std::bit_cast<std::uint64_t>(word.grad_norm) !=
                                               std::bit_cast<std::uint64_t>(first.grad_norm));
   }
+  d.skip = d.skip || d.left_out;
   if (d.samples > 0) d.loss /= static_cast<double>(d.samples);
   d.bad_loss = !std::isfinite(d.loss);
   d.skip = d.skip || d.bad_loss;
@@ -54,7 +57,7 @@ decision decide(std::span<const control_word> words) {
 
 bool leaves_iteration(const decision& decided, non_finite_policy policy, amp_mode amp,
                       double loss_scale) {
-  if (policy == non_finite_policy::skip || !decided.skip) return false;
+  if (policy == non_finite_policy::skip || !decided.skip || decided.left_out) return false;
   return decided.bad_loss || amp != amp_mode::fp16 || loss_scale <= 1;
 }
 

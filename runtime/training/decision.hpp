@@ -22,13 +22,15 @@ struct control_word {
 inline constexpr std::uint32_t flag_stop = 1;
 inline constexpr std::uint32_t flag_snapshot = 2;
 inline constexpr std::uint32_t flag_not_finite = 4;  // this rank's own gradients, before reduction
+inline constexpr std::uint32_t flag_left_out = 8;  // the window was not computed
 
 // What all ranks do with an iteration: a pure function of their words in rank order, so that every
 // rank that can read the words decides the same, also after the communicator was aborted.
 struct decision {
   bool divergent = false;  // gradients differ between ranks: somebody computes wrongly
-  bool skip = false;       // gradients or loss not finite: no optimizer step
+  bool skip = false;       // not finite, or left out: no optimizer step
   bool bad_loss = false;   // the loss itself is NaN or infinite
+  bool left_out = false;   // the window was not computed, so that there is nothing to apply
   bool stop = false;
   bool snapshot = false;
   double grad_norm = 0;

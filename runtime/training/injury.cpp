@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <runtime/data/random.hpp>
+#include <schemas/random.hpp>
 #include <runtime/training/injury.hpp>
 #include <utility>
 

@@ -18,6 +18,7 @@ result<void> trainer::impl::iterate(iteration_id k) {
   const auto window = program.schedule->window_of(k);
   times = {monotonic_ns(), 0, 0};
   progress.begin_iteration(k);
+  if (std::ranges::binary_search(left_out, k)) return leave_out_window(window);
   progress.set_phase(storage::train_phase::compute);
   std::ranges::copy(state.buffers(), buffers_aside.begin());
   iteration_open = true;
@@ -36,12 +37,28 @@ result<void> trainer::impl::iterate(iteration_id k) {
   if (!status) return status;
   progress.set_collective_sequence(comm->sequence());
 
-  const auto word = make_word(window, loss_sum);
+  return decide_and_apply(window, make_word(window, loss_sum));
+}
+
+// A window that kills whoever computes it. It is decided and committed as any other, so that
+// history, data and randomness go on as they would have; nothing but the counters changes.
+result<void> trainer::impl::leave_out_window(const data::data_window& window) {
+  std::ranges::copy(state.buffers(), buffers_aside.begin());
+  iteration_open = true;
+  control_word word;
+  word.iteration = window.iteration.value();
+  word.flags = flags_of(window.iteration) | training::flag_left_out;
+  return decide_and_apply(window, word);
+}
+
+result<void> trainer::impl::decide_and_apply(const data::data_window& window,
+                                             const control_word& word) {
+  const auto k = window.iteration;
   std::vector<control_word> words(world_size);
   progress.set_phase(storage::train_phase::decision);
   prepared = {k, comm, world_size};
-  status = comm->exchange(training::decision_key(k), std::as_bytes(std::span{&word, 1}),
-                          std::as_writable_bytes(std::span{words}));
+  auto status = comm->exchange(training::decision_key(k), std::as_bytes(std::span{&word, 1}),
+                               std::as_writable_bytes(std::span{words}));
   if (!status) return status;
   times.reduce_ns = monotonic_ns() - times.begin_ns - times.compute_ns;
   progress.set_collective_sequence(comm->sequence());
@@ -147,8 +164,6 @@ control_word trainer::impl::make_word(const data::data_window& window, double lo
   const auto scale = state.at(real::loss_scale);
   const auto measure = training::unscale_and_measure(gradients(), static_cast<float>(1.0 / scale));
   const auto k = window.iteration.value();
-  const auto due = [k](std::uint64_t every) { return every > 0 && k % every == 0; };
-  const auto& checkpoint = program.values.checkpoint;
   control_word word;
   word.iteration = k;
   word.found_inf = measure.found_inf ? 1 : 0;
@@ -158,12 +173,21 @@ control_word trainer::impl::make_word(const data::data_window& window, double lo
   for (auto m = mine.begin; m < mine.end; ++m) {
     word.samples += program.schedule->micro_batch(window, m).size();
   }
-  if (due(checkpoint.every_iterations) || due(checkpoint.snapshot_every_iterations)) {
-    word.flags |= training::flag_snapshot;
-  }
+  word.flags = flags_of(window.iteration);
   if (own_not_finite) word.flags |= training::flag_not_finite;
-  if (stop_requested.load(std::memory_order_relaxed)) word.flags |= training::flag_stop;
   return word;
+}
+
+// What a rank asks for at the end of iteration k.
+std::uint32_t trainer::impl::flags_of(iteration_id k) const {
+  const auto due = [k](std::uint64_t every) { return every > 0 && k.value() % every == 0; };
+  const auto& checkpoint = program.values.checkpoint;
+  std::uint32_t flags = 0;
+  if (due(checkpoint.every_iterations) || due(checkpoint.snapshot_every_iterations)) {
+    flags |= training::flag_snapshot;
+  }
+  if (stop_requested.load(std::memory_order_relaxed)) flags |= training::flag_stop;
+  return flags;
 }
 
 // From here to commit the state is between two iterations, and progress says so. Nothing in here
@@ -172,7 +196,7 @@ void trainer::impl::apply(const data::data_window& window, const decision& decid
   const auto& values = program.values;
   progress.set_phase(storage::train_phase::applying);
   progress.begin_apply();
-  apply_buffers(window, decided.skip);
+  if (!decided.left_out) apply_buffers(window, decided.skip);
   const auto step = static_cast<std::uint64_t>(state.at(whole::optimizer_step));
   const double lr = training::learning_rate(values, step, program.total_iterations);
   const double scale = state.at(real::loss_scale);
@@ -181,7 +205,7 @@ void trainer::impl::apply(const data::data_window& window, const decision& decid
     state.at(whole::optimizer_step) += 1;
   }
   hurt(injury_moment::optimizer, window.iteration);
-  if (values.train.amp == amp_mode::fp16) {
+  if (values.train.amp == amp_mode::fp16 && !decided.left_out) {
     const auto next = training::update_scaler({scale, state.at(whole::growth_tracker)},
                                               decided.skip, values.train.scale_growth_interval);
     state.at(real::loss_scale) = next.scale;
@@ -190,7 +214,7 @@ void trainer::impl::apply(const data::data_window& window, const decision& decid
   state.at(whole::iteration) = static_cast<std::int64_t>(window.iteration.value());
   state.at(whole::epoch) = static_cast<std::int64_t>(window.epoch + (window.last_of_epoch ? 1 : 0));
   state.at(whole::global_sample) = static_cast<std::int64_t>(window.consumed);
-  state.at(real::last_loss) = decided.loss;
+  if (!decided.left_out) state.at(real::last_loss) = decided.loss;
   progress.commit(window.iteration);
   iteration_open = false;
   prepared.reset();
@@ -252,7 +276,7 @@ void trainer::impl::append_record(const data::data_window& window, const decisio
   record.generation = generation.value();
   record.iteration = window.iteration.value();
   record.optimizer_step = static_cast<std::uint64_t>(state.at(whole::optimizer_step));
-  record.loss = decided.loss;
+  record.loss = state.at(real::last_loss);  // of the newest window that was computed
   record.grad_norm = decided.grad_norm;
   record.lr = lr;
   record.loss_scale = scale;

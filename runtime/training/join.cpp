@@ -64,6 +64,7 @@ result<protocol::joined> trainer::impl::join(const protocol::join& request,
   generation = request.generation;
   branch = request.branch;
   digest_every = request.digest_every;
+  left_out = request.left_out;
   const bool kept = request.role == state_role::keep || request.role == state_role::apply_prepared;
   if (auto ok = take_role(request, source_state); !ok) return tl::unexpected(std::move(ok.error()));
 

@@ -3,9 +3,9 @@
 #include <ATen/ops/mul.h>
 
 #include <mutex>
-#include <runtime/data/random.hpp>
 #include <runtime/training/autocast.hpp>
 #include <runtime/training/micro_step.hpp>
+#include <schemas/random.hpp>
 #include <stdexcept>
 
 namespace ftrt::training {

@@ -5,11 +5,11 @@
 #include <memory>
 #include <optional>
 #include <runtime/data/dataset.hpp>
-#include <runtime/data/sample_order.hpp>
 #include <runtime/training/micro_step.hpp>
 #include <runtime/training/state_map.hpp>
 #include <runtime/training/tensor_binding.hpp>
 #include <runtime/training/trainer.hpp>
+#include <schemas/sample_order.hpp>
 
 namespace ftrt {
 

@@ -25,6 +25,10 @@ struct trainer::impl {
   // ---- iterate.cpp: DESIGN.md, "One iteration". Each returns the communicator's error; the
   // model's exceptions pass through.
   result<void> iterate(iteration_id k);
+  result<void> leave_out_window(const data::data_window& window);
+  result<void> decide_and_apply(const data::data_window& window,
+                                const training::control_word& word);
+  [[nodiscard]] std::uint32_t flags_of(iteration_id k) const;
   double compute(const data::data_window& window);
   void begin_buffers(const data::data_window& window, result<void>& status);
   training::control_word make_word(const data::data_window& window, double loss_sum);
@@ -106,6 +110,7 @@ struct trainer::impl {
   bool own_not_finite = false;                    // this rank's gradients of the iteration at work
   std::optional<training_not_finite> not_finite;  // why the iteration at work was left
   std::uint64_t digest_every = 0;
+  std::vector<iteration_id> left_out;  // windows of this generation that nobody computes, ascending
 
   bool has_state = false;
   bool snapshot_wanted = false;

@@ -118,6 +118,10 @@ void read(wire::Join::Reader in, join& m) {
   m.source = rank_id{in.getSource()};
   m.checkpoint_directory = string_of(in.getCheckpointDirectory());
   m.digest_every = in.getDigestEvery();
+  const auto left_out = in.getLeftOut();
+  KJ_REQUIRE(left_out.size() <= max_left_out, "too many windows left out");
+  m.left_out.reserve(left_out.size());
+  for (const auto iteration : left_out) m.left_out.emplace_back(iteration);
 }
 
 void read(wire::Train::Reader in, train& m) {

@@ -122,6 +122,8 @@ void write(const join& m, wire::Join::Builder out) {
   out.setSource(m.source.value());
   out.setCheckpointDirectory(text(m.checkpoint_directory));
   out.setDigestEvery(m.digest_every);
+  auto left_out = out.initLeftOut(static_cast<unsigned>(m.left_out.size()));
+  for (unsigned i = 0; i < left_out.size(); ++i) left_out.set(i, m.left_out[i].value());
 }
 
 void write(const train& m, wire::Train::Builder out) {

@@ -15,7 +15,9 @@ constexpr std::size_t max_bytes_of() {
   if constexpr (std::is_same_v<T, zygote_configure>) return max_scenario_bytes + small;
   if constexpr (std::is_same_v<T, zygote_ready>) return max_message_bytes;
   if constexpr (std::is_same_v<T, zygote_refused>) return 4u << 20;
-  if constexpr (std::is_same_v<T, join>) return max_path_bytes + small;
+  if constexpr (std::is_same_v<T, join>) {
+    return max_path_bytes + max_left_out * sizeof(std::uint64_t) + small;
+  }
   if constexpr (std::is_same_v<T, peer_lost> || std::is_same_v<T, not_finite>)
     return max_world_size * sizeof(std::uint32_t) + small;
   if constexpr (has_free_text<T>) return max_text_bytes + small;
@@ -141,11 +143,25 @@ std::string check(const assign& m) {
   return bad_rank("rank", m.rank, max_world_size);
 }
 
+std::string bad_left_out(const join& m) {
+  if (m.left_out.size() > max_left_out) return above("left_out", max_left_out, m.left_out.size());
+  iteration_id last = m.iteration;
+  for (const auto iteration : m.left_out) {
+    if (iteration <= last) {
+      return "left_out: expected ascending iterations after " + std::to_string(last.value()) +
+             ", found " + std::to_string(iteration.value());
+    }
+    last = iteration;
+  }
+  return {};
+}
+
 std::string check(const join& m) {
   auto wrong = first_of(bad_count("world_size", m.world_size, max_world_size),
                         bad_name("checkpoint_directory", m.checkpoint_directory, max_path_bytes));
   if (!wrong.empty()) return wrong;
   if (wrong = bad_rank("rank", m.rank, m.world_size); !wrong.empty()) return wrong;
+  if (wrong = bad_left_out(m); !wrong.empty()) return wrong;
   if (m.role > state_role::load_snapshot) return "role: unknown";
   if (m.role == state_role::load_checkpoint && !m.checkpoint_directory.starts_with('/')) {
     return "checkpoint_directory: expected an absolute path, found '" + m.checkpoint_directory +

@@ -24,6 +24,8 @@
 namespace ftrt::protocol {
 
 inline constexpr std::uint16_t protocol_version = 1;
+// Windows of data that a run may leave out.
+inline constexpr std::size_t max_left_out = 1024;
 
 // ---- control -> zygote -------------------------------------------------------------------------
 
@@ -113,6 +115,9 @@ struct join {
   rank_id source;                    // receive
   std::string checkpoint_directory;  // load_checkpoint; absolute
   std::uint64_t digest_every = 0;    // iterations from one digest record to the next; 0: none
+  // Windows after `iteration` that all ranks leave out: committed without being computed and
+  // without an optimizer step. Ascending, at most max_left_out.
+  std::vector<iteration_id> left_out = {};
 };
 
 // ---- control -> worker, on the control socket

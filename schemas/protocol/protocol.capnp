@@ -207,6 +207,10 @@ struct Join {
   digestEvery @8 :UInt64;
   # Iterations from one digest record in the progress ring to the next, the same for all ranks.
   # 0: none.
+
+  leftOut @9 :List(UInt64);
+  # Iterations whose window of data all ranks leave out: committed without being computed and without
+  # an optimizer step. Ascending, each after `iteration`, at most 1024.
 }
 
 struct SpareReady {

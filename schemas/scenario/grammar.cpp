@@ -183,6 +183,18 @@ const std::vector<key_spec>& key_rows() {
      "Pause before the second restart in a row; it doubles each time."},
     {"supervision", "backoff_max", duration, FTRT_AT(supervision.backoff_max), between(0, hour), {},
      "The longest pause before a restart."},
+    {"supervision", "poisoned_batch", choice, FTRT_AT(supervision.poisoned_batch), none,
+     {"stop", "skip"},
+     "What becomes of a batch whose rank dies in it again and again: `\"stop\"` ends the run with "
+     "what it takes to reproduce it, in the run's folder; `\"skip\"` keeps that too, and has all "
+     "ranks leave the batch out."},
+    {"supervision", "poisoned_after", integer, FTRT_AT(supervision.poisoned_after), between(2, 1000),
+     {},
+     "So many deaths in a row of one rank in one iteration, of one cause, are the batch's fault."},
+    {"supervision", "no_replacement", choice, FTRT_AT(supervision.no_replacement), none,
+     {"stop", "wait"},
+     "What becomes of a run whose workers cannot be started: `\"stop\"` ends it once "
+     "`max_failures_without_progress` is used up; `\"wait\"` tries again for as long as it takes."},
     {"supervision", "start_timeout", duration, FTRT_AT(supervision.start_timeout), timeout, {},
      "How long a new worker may take to say hello."},
     {"supervision", "park_timeout", duration, FTRT_AT(supervision.park_timeout), timeout, {},

@@ -38,12 +38,12 @@ enum class value_type : std::uint8_t {
 };
 
 // Where a value lives in a scenario. One alternative for each C++ type that a key can have.
-using slot =
-    std::variant<std::string*, std::filesystem::path*, bool*, double*, std::uint32_t*,
-                 std::uint64_t*, std::vector<std::int64_t>*, std::chrono::nanoseconds*,
-                 std::optional<std::uint64_t>*, std::optional<std::chrono::nanoseconds>*,
-                 device_kind*, amp_mode*, optimizer_kind*, schedule_kind*, last_window*,
-                 chaos_kind*, chaos_target*, chaos_phase*, non_finite_policy*, chaos_entry*>;
+using slot = std::variant<std::string*, std::filesystem::path*, bool*, double*, std::uint32_t*,
+                          std::uint64_t*, std::vector<std::int64_t>*, std::chrono::nanoseconds*,
+                          std::optional<std::uint64_t>*, std::optional<std::chrono::nanoseconds>*,
+                          device_kind*, amp_mode*, optimizer_kind*, schedule_kind*, last_window*,
+                          poison_policy*, replacement_policy*, chaos_kind*, chaos_target*,
+                          chaos_phase*, non_finite_policy*, chaos_entry*>;
 
 struct limits {
   double low = -std::numeric_limits<double>::infinity();

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <runtime/data/random.hpp>
-#include <runtime/data/sample_order.hpp>
+#include <schemas/random.hpp>
+#include <schemas/sample_order.hpp>
 #include <set>
 
 namespace ftrt::data {

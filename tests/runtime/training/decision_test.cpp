@@ -121,6 +121,17 @@ TEST(digests, an_other_iteration_is_odd_whatever_the_digest) {
   EXPECT_EQ(odd({state('a', false), state('a', false, 6), state('a', false)}), "1");
 }
 
+TEST(decision, a_window_is_left_out_by_all_or_by_nobody) {
+  std::vector<control_word> words(2);
+  for (auto& word : words) word.flags = flag_left_out;
+  const auto together = decide(words);
+  EXPECT_TRUE(together.left_out);
+  EXPECT_TRUE(together.skip);
+  EXPECT_FALSE(together.divergent);
+  words[1].flags = flag_stop;
+  EXPECT_TRUE(decide(words).divergent);
+}
+
 TEST(keys, grow_from_join_to_decision_to_evaluation_to_the_next_decision) {
   EXPECT_LT(join_key(), decision_key(iteration_id{1}));
   EXPECT_LT(decision_key(iteration_id{1}), evaluation_key(iteration_id{1}));

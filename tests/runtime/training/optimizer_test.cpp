@@ -5,8 +5,8 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
-#include <runtime/data/random.hpp>
 #include <runtime/training/flat_math.hpp>
+#include <schemas/random.hpp>
 
 namespace ftrt::training {
 namespace {

@@ -187,6 +187,53 @@ TEST(trainer, C05_an_evaluation_is_given_up_for_a_stop) {
   EXPECT_EQ(train_alone(values).weights_digest, early.weights_digest);
 }
 
+// A run that leaves a window out stands where one stands that never came to it, but for its
+// counters.
+TEST(trainer, a_window_that_is_left_out_is_committed_without_a_step_and_changes_no_weight) {
+  for (auto values : {tiny_mlp(), tiny_cnn()}) {
+    values.train.amp = amp_mode::fp16;
+    values.train.max_iterations = 2;
+    const auto without = train_alone(values);
+    values.train.max_iterations = 3;
+    auto program = make_program(values);
+    lone_rank rank{*program};
+    rank.left_out = {iteration_id{3}};
+    ASSERT_TRUE(rank.join(state_role::initial, iteration_id{0}));
+    const auto report = rank.finish();
+    EXPECT_EQ(report.iteration, iteration_id{3});
+    EXPECT_EQ(report.optimizer_steps, 2U);
+    EXPECT_EQ(report.weights_digest, without.weights_digest);
+    EXPECT_EQ(report.train_loss, without.train_loss);
+    const auto records = records_of(rank, storage::record_kind::iteration);
+    ASSERT_EQ(records.size(), 3U);
+    EXPECT_EQ(records[2].skipped, 1U);
+    EXPECT_EQ(records[2].samples, 0U);
+    EXPECT_EQ(records[2].loss_scale, records[1].loss_scale);
+  }
+}
+
+// Wherever the generation is interrupted, before or after a rank's word about the window.
+TEST(trainer, a_window_that_is_left_out_stays_so_through_every_interruption) {
+  const auto values = tiny_cnn();
+  auto program = make_program(values);
+  lone_rank straight{*program};
+  straight.left_out = {iteration_id{3}};
+  ASSERT_TRUE(straight.join(state_role::initial, iteration_id{0}));
+  const auto expected = straight.finish().weights_digest;
+  for (std::uint64_t call = 2; call <= straight.comm->calls(); ++call) {
+    lone_rank rank{*program};
+    rank.left_out = {iteration_id{3}};
+    ASSERT_TRUE(rank.join(state_role::initial, iteration_id{0}));
+    rank.comm->fail_at(call, call % 2 == 0);
+    auto outcome = rank.worker.train();
+    if (std::holds_alternative<training_finished>(outcome)) continue;
+    const auto parked = rank.worker.park();
+    const auto role = parked.decided ? state_role::apply_prepared : state_role::keep;
+    ASSERT_TRUE(rank.join(role, parked.decided ? parked.prepared : parked.committed)) << call;
+    EXPECT_EQ(rank.finish().weights_digest, expected) << "interrupted at call " << call;
+  }
+}
+
 TEST(trainer, snapshots_come_at_their_iterations_and_the_last_one_is_final) {
   auto program = make_program(tiny_mlp());  // 12 iterations, one every 5
   lone_rank rank{*program};

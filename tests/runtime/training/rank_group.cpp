@@ -10,7 +10,7 @@
 #include <array>
 #include <cstring>
 #include <runtime/communicator/shm_communicator.hpp>
-#include <runtime/data/random.hpp>
+#include <schemas/random.hpp>
 #include <storage/checkpoint.hpp>
 
 #include "rank_group_messages.hpp"

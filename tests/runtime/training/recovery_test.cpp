@@ -1,4 +1,4 @@
-#include <runtime/data/random.hpp>
+#include <schemas/random.hpp>
 #include <tests/support/temporary_folder.hpp>
 
 #include "rank_group.hpp"

@@ -105,7 +105,8 @@ struct lone_rank {
                            iteration,
                            rank_id{0},
                            checkpoint,
-                           digest_every};
+                           digest_every,
+                           left_out};
     return worker.join(request, comm, state);
   }
 
@@ -123,6 +124,7 @@ struct lone_rank {
   std::vector<protocol::snapshot_ready> snapshots;
   std::uint64_t generation = 0;
   std::uint64_t digest_every = 0;
+  std::vector<iteration_id> left_out;  // of the next join
   std::shared_ptr<lone_communicator> comm;
   trainer worker;
 };

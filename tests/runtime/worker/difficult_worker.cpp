@@ -14,10 +14,12 @@
 #include <ftrt/model.hpp>
 #include <ftrt/worker.hpp>
 #include <memory>
+#include <runtime/data/dataset.hpp>
 #include <schemas/protocol/messages.hpp>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -71,6 +73,33 @@ class aborting_model : public small_model {
   }
 };
 
+// Cannot bear one certain sample.
+class poisoned_model : public small_model {
+ public:
+  static constexpr std::uint32_t poison = 1000;
+
+  explicit poisoned_model(const ftrt::scenario& values) {
+    const auto data = ftrt::data::open_data(values);
+    std::vector<float> row(static_cast<std::size_t>(ftrt::data::format_of(values).elements()));
+    std::int64_t label = 0;
+    data->train->gather({&poison, 1}, row, {&label, 1});
+    first_ = row.front();
+  }
+  at::Tensor loss_sum(const ftrt::batch& samples) override {
+    const auto* rows = samples.inputs.const_data_ptr<float>();
+    const auto width = samples.inputs.numel() / samples.inputs.size(0);
+    for (std::int64_t i = 0; i < samples.inputs.size(0); ++i) {
+      if (rows[i * width] != first_) continue;
+      std::fputs("I cannot stand sample 1000\n", stderr);
+      std::abort();
+    }
+    return small_model::loss_sum(samples);
+  }
+
+ private:
+  float first_ = 0;
+};
+
 class threaded_model : public small_model {
  public:
   threaded_model() {
@@ -118,6 +147,9 @@ FTRT_REGISTER_MODEL(stuck, make<stuck_model>);
 FTRT_REGISTER_MODEL(aborting, make<aborting_model>);
 FTRT_REGISTER_MODEL(flooding, [](const ftrt::scenario& values) -> std::unique_ptr<ftrt::model> {
   return std::make_unique<flooding_model>(values.run.directory.string() + "/flooded");
+});
+FTRT_REGISTER_MODEL(poisoned, [](const ftrt::scenario& values) {
+  return std::make_unique<poisoned_model>(values);
 });
 FTRT_REGISTER_MODEL(threaded, make<threaded_model>);
 

@@ -91,7 +91,14 @@ void fill(message_source& s, join& m) {
        any_number<iteration_id>(s),
        rank_id{source},
        "/" + s.text(200, false),
-       s.number()};
+       s.number(),
+       {}};
+  m.iteration = iteration_id{s.below(1000)};
+  auto last = m.iteration;
+  for (auto n = s.below(9); n > 0; --n) {
+    last = iteration_id{last.value() + 1 + s.below(9)};
+    m.left_out.push_back(last);
+  }
 }
 void fill(message_source& s, train& m) {
   m = {any_number<generation_id>(s)};

@@ -2,8 +2,8 @@
 #include <ftrt/error.hpp>
 #include <limits>
 #include <numeric>
-#include <runtime/data/random.hpp>
-#include <runtime/data/sample_order.hpp>
+#include <schemas/random.hpp>
+#include <schemas/sample_order.hpp>
 #include <utility>
 
 namespace ftrt::data {

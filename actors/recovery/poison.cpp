@@ -1,0 +1,94 @@
+#include <actors/recovery/engine.hpp>
+#include <algorithm>
+
+// A window of data that kills the rank that computes it, whoever that is: nothing is gained by
+// bringing it back once more.
+namespace ftrt::recovery {
+namespace {
+
+// Windows in a row that may be left out: more is no bad batch, but a bad program.
+constexpr std::uint64_t most_in_a_row = 3;
+
+// What a rank died of, without the figures that differ each time and without who noticed. Empty:
+// unknown, as the SIGKILL that was to make sure of its death came before its own end.
+std::string kind_of(std::string_view cause, bool was_confirmed) {
+  constexpr std::string_view hang = "made no progress";
+  constexpr std::string_view noticed = "closed its control socket: ";
+  if (cause.starts_with(hang)) return std::string{hang};
+  const bool by_its_socket = cause.starts_with(noticed);
+  if (by_its_socket) cause.remove_prefix(noticed.size());
+  const bool by_us = (by_its_socket || was_confirmed) && cause.ends_with("(SIGKILL)");
+  return by_us ? std::string{} : std::string{cause};
+}
+
+bool may_be_the_same(const std::string& a, const std::string& b) {
+  return a == b || a.empty() || b.empty();
+}
+
+}  // namespace
+
+// A death counts where it is certain to be of this history, between two commits and not of ftrt's
+// own making.
+bool engine::may_blame_window(const member& m, const worker_lost& e) const {
+  if (limits_.poison_limit == 0 || !e.in_window || e.injected || !m.has_state) return false;
+  return e.committed >= s_.from;
+}
+
+void engine::suspect_window(rank_id rank, const worker_lost& e, const std::string& cause) {
+  const std::string kind = kind_of(cause, !at(rank).kill_cause.empty());
+  std::erase_if(s_.suspects, [&](const suspect& each) {
+    const bool same = each.iteration == e.committed.next() && may_be_the_same(each.cause, kind);
+    return each.rank == rank && !same;
+  });
+  auto found = std::ranges::find(s_.suspects, rank, &suspect::rank);
+  if (found == s_.suspects.end()) {
+    s_.suspects.push_back({rank, e.committed.next(), kind, 0});
+    found = std::prev(s_.suspects.end());
+  }
+  if (found->cause.empty()) found->cause = kind;
+  if (++found->times < limits_.poison_limit) return;
+  const suspect culprit = *found;
+  // By now the survivors have said where the run is: a page that claims more is damaged.
+  if (culprit.iteration.value() > s_.frontier.value() + 2)
+    return because("its page claims an iteration where the run is not");
+  s_.suspects.erase(found);
+  condemn_window(culprit, e, cause);
+}
+
+// Does it stop the run, or is the window left out from now on?
+void engine::condemn_window(const suspect& culprit, const worker_lost& e,
+                            const std::string& cause) {
+  const std::string text =
+      cat("rank ", culprit.rank, " was lost ", culprit.times, " times in a row in iteration ",
+          culprit.iteration, ", each time: ", cause);
+  const bool skip = limits_.skip_poisoned && !too_many_left_out(culprit.iteration);
+  act(report_poison{culprit.rank, culprit.iteration, culprit.times, cause, e.stderr_tail,
+                    e.micro_batch, skip});
+  act(announce{skip ? event::kind::batch_skipped : event::kind::batch_poisoned, s_.generation,
+               culprit.iteration, culprit.rank, text});
+  because(text);
+  if (skip) return leave_out(culprit.iteration);
+  std::string error = cat("poisoned batch: ", text,
+                          "; what it takes to reproduce it is under poisoned/ in the run's folder");
+  if (limits_.skip_poisoned) error += cat("; ", most_in_a_row, " before it were left out already");
+  if (!e.stderr_tail.empty()) error += cat("; its standard error ends: ", e.stderr_tail);
+  end(run_outcome::failed, std::move(error));
+}
+
+// What failed so far is explained: what comes now has all its chances.
+void engine::leave_out(iteration_id iteration) {
+  s_.left_out.insert(std::ranges::upper_bound(s_.left_out, iteration), iteration);
+  s_.barren = 0;
+  for (member& m : s_.ranks) m.attempts = m.join_failures = 0;
+}
+
+bool engine::too_many_left_out(iteration_id iteration) const {
+  if (s_.left_out.size() >= protocol::max_left_out) return true;
+  std::uint64_t in_a_row = 0;
+  while (in_a_row < most_in_a_row && iteration.value() > in_a_row + 1 &&
+         std::ranges::binary_search(s_.left_out, iteration_id{iteration.value() - in_a_row - 1}))
+    ++in_a_row;
+  return in_a_row == most_in_a_row;
+}
+
+}  // namespace ftrt::recovery
