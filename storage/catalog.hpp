@@ -107,6 +107,8 @@ class catalog {
   [[nodiscard]] result<std::vector<run_row>> runs();
   [[nodiscard]] result<std::vector<checkpoint_row>> checkpoints();
   [[nodiscard]] result<std::vector<event>> events();
+  // Whose window of data the run leaves out (event batch_skipped); ascending.
+  [[nodiscard]] result<std::vector<iteration_id>> skipped_iterations();
 
  private:
   struct impl;

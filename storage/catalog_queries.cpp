@@ -203,4 +203,15 @@ result<std::vector<event>> catalog::events() {
   });
 }
 
+result<std::vector<iteration_id>> catalog::skipped_iterations() {
+  using rows = std::vector<iteration_id>;
+  return guarded("listing iterations that were left out", [&]() -> result<rows> {
+    auto query = impl_->database->query(
+        "SELECT DISTINCT iteration FROM events WHERE kind = 'batch_skipped' ORDER BY iteration");
+    rows found;
+    while (query->executeStep()) found.emplace_back(unsigned_column(*query, 0));
+    return found;
+  });
+}
+
 }  // namespace ftrt::storage

@@ -7,6 +7,7 @@ namespace ftrt::actors {
 
 chaos_schedule::chaos_schedule(std::vector<chaos_entry> entries, std::uint32_t world_size) {
   for (auto& entry : entries) {
+    if (entry.kind == chaos_kind::poison) continue;
     plan p;
     p.random.seed(entry.seed);
     p.next_iteration = entry.at_iteration.value_or(entry.every_iterations.value_or(0));

@@ -15,7 +15,8 @@ namespace ftrt::actors {
 
 // When the scenario's faults are due. A fault fires once for each time that it is due: an iteration
 // that comes again after a rollback fires nothing again. Everything random follows from the
-// entries' seeds. Any thread; outlives the chaos actor.
+// entries' seeds. Poison is none of them: a batch is poisoned for whoever computes it, and workers
+// read that in the scenario themselves. Any thread; outlives the chaos actor.
 class chaos_schedule {
  public:
   using time_point = std::chrono::nanoseconds;  // monotonic

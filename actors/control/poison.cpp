@@ -1,5 +1,4 @@
 #include <actors/control/poison.hpp>
-#include <algorithm>
 #include <schemas/protocol/messages.hpp>
 #include <schemas/sample_order.hpp>
 #include <storage/poison_bundle.hpp>
@@ -52,16 +51,12 @@ void post_poison_bundle(const run_context& context, const recovery::report_poiso
 }
 
 result<std::vector<iteration_id>> windows_left_out(storage::catalog& catalog) {
-  const auto events = catalog.events();
-  if (!events) return tl::unexpected(events.error());
-  std::vector<iteration_id> found;
-  for (const auto& each : *events) {
-    if (each.what == event::kind::batch_skipped) found.emplace_back(each.iteration);
+  auto found = catalog.skipped_iterations();
+  if (found && found->size() > protocol::max_left_out) {
+    return fail(error_code::corrupt, "the catalog has " + std::to_string(found->size()) +
+                                         " iterations that were left out, expected at most " +
+                                         std::to_string(protocol::max_left_out));
   }
-  std::ranges::sort(found);
-  const auto twice = std::ranges::unique(found);
-  found.erase(twice.begin(), twice.end());
-  if (found.size() > protocol::max_left_out) found.resize(protocol::max_left_out);
   return found;
 }
 

@@ -25,9 +25,6 @@ void host_table::spawn_worker(rank_id rank, incarnation_id incarnation) {
     // It had been ready for this.
   } else if (zygote_ready_) {
     fork_now(request);
-  } else if (start_failure_ && !try_another_zygote()) {
-    notices_.push_back({notice::kind::start_failed, rank, incarnation,
-                        "there is no zygote to fork from, and it cannot be restarted"});
   } else {
     waiting_forks_.push_back(request);
   }
@@ -92,6 +89,7 @@ result<host_table::entry_ptr> host_table::order_fork(const fork_request& request
   if (auto sent = protocol::send_packet(zygote_.channel(), order, descriptors); !sent) {
     return tl::unexpected(sent.error());
   }
+  expect_answer();
   std::erase_if(by_serial_, [](const auto& item) { return item.second.expired(); });
   by_serial_[(*entry)->serial] = *entry;
   return entry;

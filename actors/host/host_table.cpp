@@ -44,23 +44,6 @@ host_table::~host_table() {
   end(std::chrono::milliseconds{0});
 }
 
-result<void> host_table::start_zygote() {
-  auto started = zygote_process::spawn(config_.worker_program, config_.scenario_toml, false);
-  if (!started) return tl::unexpected(started.error());
-  zygote_ = std::move(*started);
-  ++zygotes_;
-  watch_fd(zygote_.channel(), zygote_tag);
-  return {};
-}
-
-// Whatever kept the last ones from starting may have passed: a full machine, a program that was
-// being replaced.
-bool host_table::try_another_zygote() {
-  if (!program_known_ || !start_zygote()) return false;
-  start_failure_.reset();
-  return true;
-}
-
 void host_table::set_listener(host_listener* listener) {
   {
     const std::scoped_lock lock{delivery_, mutex_};

@@ -32,7 +32,8 @@ class host_listener {
   virtual void worker_exited(rank_id rank, incarnation_id incarnation) = 0;
   // A worker printed this.
   virtual void worker_wrote(rank_id rank, const std::string& text) = 0;
-  // The zygote died and is being replaced; workers live on.
+  // The zygote died, or hung and was killed; `text` says so, and what came of replacing it. Workers
+  // live on.
   virtual void zygote_replaced(const std::string& text) = 0;
 };
 
@@ -132,6 +133,8 @@ class host_table {
   void watch();
   void on_zygote_packet();
   void on_zygote_lost(const error& why);
+  void replace_silent_zygote();
+  void revive_zygote();
   void dispatch(std::uint64_t tag);
   void on_pidfd(const entry_ptr& worker);
   void on_standard_error(const entry_ptr& worker);
@@ -168,7 +171,10 @@ class host_table {
   void kill_locked(const entry_ptr& worker, const std::string& cause);
   void watch_fd(int fd, std::uint64_t tag);
   [[nodiscard]] result<void> start_zygote();
-  [[nodiscard]] bool try_another_zygote();
+  void expect_answer();
+  [[nodiscard]] bool owes_a_fork() const;
+  void replace_zygote(const std::string& what, const error& why);
+  void take_back_orders();
   void wake();
 
   host_config config_;
@@ -179,6 +185,9 @@ class host_table {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool zygote_ready_ = false;
+  // When the zygote must have said something: that it is ready, or what became of an order. The
+  // largest time: nothing is owed.
+  std::chrono::nanoseconds zygote_due_ = std::chrono::nanoseconds::max();
   std::optional<start_error> start_failure_;
   std::vector<fork_request> waiting_forks_;
   std::map<key, entry_ptr> entries_;

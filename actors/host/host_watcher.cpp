@@ -1,7 +1,6 @@
 // The host table's own thread: what the kernel and the zygote say about processes.
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include <actors/host/process_state.hpp>
 #include <algorithm>
 #include <cerrno>
-#include <schemas/protocol/channel.hpp>
 #include <utility>
 
 namespace ftrt::host {
@@ -22,20 +20,12 @@ namespace {
 // A pidfd fires when a process dies; only the zygote, which reaps it, knows how. It tells at once,
 // so this is how long a death may stay without its cause.
 constexpr std::chrono::milliseconds wait_for_cause{250};
-// Zygotes in a row that may die within a short life.
-constexpr std::chrono::seconds zygote_good_for{10};
-constexpr std::uint32_t max_zygote_losses = 3;
 
 // Which descriptor of a worker; the serial stands above it, so every tag is above the table's own.
 enum class watched : std::uint64_t { pidfd = 1, standard_error, lifeline };
 
 std::uint64_t tag_of(const worker_entry& worker, watched which) {
   return std::uint64_t{worker.serial} << 2 | static_cast<std::uint64_t>(which);
-}
-
-bool is_readable(int fd) {
-  pollfd poll{fd, POLLIN, 0};
-  return ::poll(&poll, 1, 0) == 1;
 }
 
 }  // namespace
@@ -58,6 +48,8 @@ void host_table::watch() {
     const int count = ::epoll_wait(epoll_.get(), events, 32, patience_ms());
     for (int i = 0; i < count; ++i) dispatch(events[i].data.u64);
     confirm_late_deaths();
+    replace_silent_zygote();
+    revive_zygote();
     kill_late_spares();
     order_due_spare();
     deliver_notices();
@@ -91,60 +83,11 @@ int host_table::patience_ms() const {
   constexpr int look_for_cause_ms = 5;
   const std::lock_guard lock{mutex_};
   if (!late_deaths_.empty()) return look_for_cause_ms;
-  const auto next = next_look_at_spares();
+  const auto next = std::min(next_look_at_spares(), zygote_due_);
   if (next == std::chrono::nanoseconds::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - monotonic_now());
   constexpr std::int64_t longest = 60 * 60 * 1000;
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, longest));
-}
-
-void host_table::on_zygote_packet() {
-  auto packet = protocol::receive_packet(zygote_.channel());
-  if (!packet) {
-    if (packet.error().code != error_code::busy) on_zygote_lost(packet.error());
-    return;
-  }
-  const std::lock_guard lock{mutex_};
-  std::visit(
-      [&](auto& message) {
-        using type = std::decay_t<decltype(message)>;
-        if constexpr (std::is_same_v<type, protocol::worker_forked>) {
-          if (packet->descriptors.size() == 1) {
-            handle(message, std::move(packet->descriptors.front()));
-          }
-        } else if constexpr (std::is_same_v<type, protocol::zygote_ready> ||
-                             std::is_same_v<type, protocol::zygote_refused> ||
-                             std::is_same_v<type, protocol::fork_failed> ||
-                             std::is_same_v<type, protocol::worker_exited>) {
-          handle(message);
-        }
-      },
-      packet->body);
-}
-
-void host_table::handle(const protocol::zygote_ready& ready) {
-  // A later zygote has loaded the same scenario: what it says must be what the workers run on.
-  if (!program_known_) program_ = ready;
-  program_known_ = true;
-  zygote_ready_ = true;
-  for (const auto& request : std::exchange(waiting_forks_, {})) fork_now(request);
-  postpone_spares();
-  changed_.notify_all();
-}
-
-void host_table::handle(const protocol::zygote_refused& refused) {
-  std::string text = "the worker program refuses the scenario that it accepted before";
-  if (!refused.diagnostics.empty()) text += ": " + refused.diagnostics.front().describe();
-  give_up_forking(start_error{refused.diagnostics, std::nullopt}, text);
-}
-
-// There will be no zygote any more: who waits for one is told, and so is who asks later.
-void host_table::give_up_forking(start_error why, const std::string& text) {
-  start_failure_ = std::move(why);
-  for (const auto& request : std::exchange(waiting_forks_, {})) {
-    notices_.push_back({notice::kind::start_failed, request.rank, request.incarnation, text});
-  }
-  changed_.notify_all();
 }
 
 void host_table::handle(const protocol::worker_forked& forked, unique_fd pidfd) {
@@ -251,43 +194,6 @@ void host_table::forward_output(worker_entry& worker, std::string_view text) {
   std::string said{text};
   if (worker.forwarded_bytes >= most_forwarded) said += "\n[ftrt: the rest is not kept]\n";
   notices_.push_back({notice::kind::wrote, worker.rank, worker.incarnation, std::move(said)});
-}
-
-void host_table::on_zygote_lost(const error& why) {
-  const std::lock_guard lock{mutex_};
-  zygote_ready_ = false;
-  const auto now = monotonic_now();
-  if (now - last_zygote_loss_ > zygote_good_for) zygote_losses_ = 0;
-  last_zygote_loss_ = now;
-  ++zygote_losses_;
-  zygote_.end(std::chrono::milliseconds{0});
-  if (ending_ || start_failure_) return;  // it said why, or was told to
-  if (!program_known_ || zygote_losses_ > max_zygote_losses) {
-    const error failure{error_code::internal,
-                        "the worker program ended before it was ready; its output above tells why",
-                        why.describe()};
-    return give_up_forking(start_error{{}, failure}, "the zygote cannot be restarted");
-  }
-  // Dead workers whose status the old zygote did not tell.
-  for (const auto& item : entries_) {
-    const auto& worker = item.second;
-    if (worker->pid > 0 && !worker->dead && is_readable(worker->pidfd.get())) {
-      settle_death(worker, "died (how is unknown: nobody was left to reap it)");
-    } else if (worker->pid == 0 && !worker->dead) {
-      waiting_forks_.push_back({worker->rank, worker->incarnation});
-    }
-  }
-  std::erase_if(spares_, [](const entry_ptr& spare) { return spare->pid == 0; });
-  auto restarted = start_zygote();
-  if (!restarted) {
-    give_up_forking(start_error{{}, restarted.error()}, restarted.error().describe());
-  }
-  notices_.push_back(
-      {notice::kind::zygote_replaced,
-       {},
-       {},
-       restarted ? "the zygote died and was replaced"
-                 : "the zygote died and could not be replaced: " + restarted.error().describe()});
 }
 
 void host_table::deliver_notices() {

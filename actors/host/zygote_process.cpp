@@ -57,6 +57,8 @@ struct spawn_attributes {
   spawn_attributes& operator=(const spawn_attributes&) = delete;
 };
 
+// SIGKILL does not end a process that waits for a device; whoever ends it goes on without it.
+constexpr int patience_after_kill_ms = 5000;
 // The child sees the channel as this descriptor.
 constexpr int channel_in_child = 3;
 
@@ -135,11 +137,13 @@ void zygote_process::end(std::chrono::milliseconds patience) {
   if (pid_ <= 0) return;
   const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
   pollfd gone{pidfd, POLLIN, 0};
-  if (pidfd < 0 || ::poll(&gone, 1, static_cast<int>(patience.count())) == 0) {
+  bool is_gone = pidfd >= 0 && ::poll(&gone, 1, static_cast<int>(patience.count())) == 1;
+  if (!is_gone) {
     ::kill(pid_, SIGKILL);
+    is_gone = pidfd < 0 || ::poll(&gone, 1, patience_after_kill_ms) == 1;
   }
   if (pidfd >= 0) ::close(pidfd);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  while (::waitpid(pid_, nullptr, is_gone ? 0 : WNOHANG) < 0 && errno == EINTR) {
   }
   pid_ = -1;
 }

@@ -29,6 +29,8 @@ void engine::rank_is_late(rank_id rank) {
   m.wait = {};
   switch (m.stands) {
     case standing::starting:
+      ++m.false_starts;
+      [[fallthrough]];
     case standing::queried:
       return doom(rank, "did not say hello in time");
     case standing::revoking:

@@ -85,6 +85,7 @@ class engine {
   // poison.cpp
   [[nodiscard]] bool may_blame_window(const member& m, const worker_lost& e) const;
   void suspect_window(rank_id rank, const worker_lost& e, const std::string& cause);
+  const suspect& count_death(rank_id rank, iteration_id iteration, const std::string& kind);
   void condemn_window(const suspect& culprit, const worker_lost& e, const std::string& cause);
   void leave_out(iteration_id iteration);
   [[nodiscard]] bool too_many_left_out(iteration_id iteration) const;
@@ -189,6 +190,11 @@ class engine {
 [[nodiscard]] inline bool is_member(const member& m) {
   return m.stands == standing::joining || m.stands == standing::joined ||
          m.stands == standing::training || m.stands == standing::finished;
+}
+inline constexpr std::string_view peers_saw_it_die = "its peers saw its training thread die";
+// Killed for a reason of the machine's own, not only to make sure of a death.
+[[nodiscard]] inline bool is_sentenced(const member& m) {
+  return !m.kill_cause.empty() && m.kill_cause != peers_saw_it_die;
 }
 [[nodiscard]] inline bool gave_up(const member& m) {
   return m.gave_up;

@@ -8,7 +8,6 @@ namespace ftrt::recovery {
 namespace {
 
 constexpr std::chrono::nanoseconds shortest_pause = std::chrono::milliseconds{100};
-constexpr std::string_view peers_saw_it_die = "its peers saw its training thread die";
 
 // splitmix64: jitter must be a function of its inputs alone.
 std::uint64_t mix(std::uint64_t x) {
@@ -76,16 +75,18 @@ void engine::lose(rank_id rank, const worker_lost& e) {
 void engine::remember_loss(rank_id rank, const worker_lost& e) {
   const member& m = at(rank);
   // A death that was only confirmed by the kill has its own cause.
-  const bool died_by_itself = m.kill_cause.empty() || m.kill_cause == peers_saw_it_die;
-  std::string cause = died_by_itself ? e.cause : cat(m.kill_cause, " (", e.cause, ")");
+  std::string cause = is_sentenced(m) ? cat(m.kill_cause, " (", e.cause, ")") : e.cause;
   if (cause.empty()) cause = "unknown";
   s_.last_cause = cat("rank ", rank, " lost: ", cause);
   s_.last_stderr = e.stderr_tail;
   because(s_.last_cause);
   tell(event::kind::worker_lost, rank, cause);
   const time_point fault = e.fault_at.count() > 0 ? std::min(e.fault_at, now_) : now_;
-  s_.unrecovered.push_back({rank, s_.generation, std::move(cause), fault, now_});
-  if (may_blame_window(m, e)) suspect_window(rank, e, s_.unrecovered.back().cause);
+  // However many successors could not be started: it is one loss.
+  const bool known =
+      m.false_starts > 0 && std::ranges::count(s_.unrecovered, rank, &loss::rank) > 0;
+  if (!known) s_.unrecovered.push_back({rank, s_.generation, cause, fault, now_});
+  if (may_blame_window(m, e)) suspect_window(rank, e, cause);
   if (!m.has_state) return;  // what its page says is not of this history
   std::uint64_t seen = e.committed.value();
   if (limits_.total_iterations > 0) seen = std::min(seen, limits_.total_iterations);

@@ -11,14 +11,15 @@ constexpr std::uint64_t most_in_a_row = 3;
 
 // What a rank died of, without the figures that differ each time and without who noticed. Empty:
 // unknown, as the SIGKILL that was to make sure of its death came before its own end.
-std::string kind_of(std::string_view cause, bool was_confirmed) {
+std::string kind_of(const member& m, std::string_view cause) {
   constexpr std::string_view hang = "made no progress";
   constexpr std::string_view noticed = "closed its control socket: ";
+  if (m.program_error) return *m.program_error;
   if (cause.starts_with(hang)) return std::string{hang};
   const bool by_its_socket = cause.starts_with(noticed);
   if (by_its_socket) cause.remove_prefix(noticed.size());
-  const bool by_us = (by_its_socket || was_confirmed) && cause.ends_with("(SIGKILL)");
-  return by_us ? std::string{} : std::string{cause};
+  const bool was_confirmed = by_its_socket || !m.kill_cause.empty();
+  return was_confirmed && cause.ends_with("(SIGKILL)") ? std::string{} : std::string{cause};
 }
 
 bool may_be_the_same(const std::string& a, const std::string& b) {
@@ -27,32 +28,32 @@ bool may_be_the_same(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-// A death counts where it is certain to be of this history, between two commits and not of ftrt's
-// own making.
+// A death counts where it is certain to be of this history, in a window that all still compute, and
+// neither on purpose nor what the machine had in store for the rank for another reason.
 bool engine::may_blame_window(const member& m, const worker_lost& e) const {
   if (limits_.poison_limit == 0 || !e.in_window || e.injected || !m.has_state) return false;
-  return e.committed >= s_.from;
+  if (is_sentenced(m) && !m.program_error) return false;
+  return e.committed >= s_.from && !std::ranges::binary_search(s_.left_out, e.committed.next());
 }
 
 void engine::suspect_window(rank_id rank, const worker_lost& e, const std::string& cause) {
-  const std::string kind = kind_of(cause, !at(rank).kill_cause.empty());
-  std::erase_if(s_.suspects, [&](const suspect& each) {
-    const bool same = each.iteration == e.committed.next() && may_be_the_same(each.cause, kind);
-    return each.rank == rank && !same;
-  });
-  auto found = std::ranges::find(s_.suspects, rank, &suspect::rank);
-  if (found == s_.suspects.end()) {
-    s_.suspects.push_back({rank, e.committed.next(), kind, 0});
-    found = std::prev(s_.suspects.end());
-  }
-  if (found->cause.empty()) found->cause = kind;
-  if (++found->times < limits_.poison_limit) return;
-  const suspect culprit = *found;
+  const suspect& culprit = count_death(rank, e.committed.next(), kind_of(at(rank), cause));
+  if (culprit.times < limits_.poison_limit) return;
   // By now the survivors have said where the run is: a page that claims more is damaged.
   if (culprit.iteration.value() > s_.frontier.value() + 2)
     return because("its page claims an iteration where the run is not");
-  s_.suspects.erase(found);
-  condemn_window(culprit, e, cause);
+  condemn_window(suspect{culprit}, e, cause);
+}
+
+// A death in another iteration, or of another cause, begins the count anew.
+const suspect& engine::count_death(rank_id rank, iteration_id iteration, const std::string& kind) {
+  auto found = std::ranges::find(s_.suspects, rank, &suspect::rank);
+  if (found == s_.suspects.end()) found = s_.suspects.insert(found, suspect{rank, {}, {}, 0});
+  if (found->iteration != iteration || !may_be_the_same(found->cause, kind))
+    *found = {rank, iteration, {}, 0};
+  if (found->cause.empty()) found->cause = kind;
+  ++found->times;
+  return *found;
 }
 
 // Does it stop the run, or is the window left out from now on?
@@ -77,6 +78,7 @@ void engine::condemn_window(const suspect& culprit, const worker_lost& e,
 
 // What failed so far is explained: what comes now has all its chances.
 void engine::leave_out(iteration_id iteration) {
+  std::erase_if(s_.suspects, [&](const suspect& each) { return each.iteration == iteration; });
   s_.left_out.insert(std::ranges::upper_bound(s_.left_out, iteration), iteration);
   s_.barren = 0;
   for (member& m : s_.ranks) m.attempts = m.join_failures = 0;

@@ -32,6 +32,7 @@ enum class chaos_kind : std::uint8_t {
   kill_zygote,      // SIGKILL of the process that workers are forked from
   kill_supervisor,  // SIGKILL of the control process itself
   clock_jump,       // the control process's clocks jump
+  poison,           // the batch of an iteration kills workers whenever they compute it
 };
 enum class chaos_target : std::uint8_t { gradient, parameter };
 // Where in a worker's life a fault strikes.
@@ -144,7 +145,7 @@ struct scenario {
     std::uint64_t max_restarts = 1000;  // restarts allowed within `window`
     std::chrono::nanoseconds window = std::chrono::minutes{1};
     std::uint64_t max_failures_without_progress = 5;  // generations in a row with no new commit
-    std::chrono::nanoseconds backoff_initial = std::chrono::milliseconds{0};
+    std::chrono::nanoseconds backoff_initial = std::chrono::milliseconds{50};
     std::chrono::nanoseconds backoff_max = std::chrono::seconds{5};
     poison_policy poisoned_batch = poison_policy::stop;
     std::uint64_t poisoned_after = 3;  // deaths in a row in one iteration, of one cause

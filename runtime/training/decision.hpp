@@ -22,7 +22,7 @@ struct control_word {
 inline constexpr std::uint32_t flag_stop = 1;
 inline constexpr std::uint32_t flag_snapshot = 2;
 inline constexpr std::uint32_t flag_not_finite = 4;  // this rank's own gradients, before reduction
-inline constexpr std::uint32_t flag_left_out = 8;  // the window was not computed
+inline constexpr std::uint32_t flag_left_out = 8;    // the window was not computed
 
 // What all ranks do with an iteration: a pure function of their words in rank order, so that every
 // rank that can read the words decides the same, also after the communicator was aborted.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <schemas/random.hpp>
 #include <runtime/training/injury.hpp>
+#include <schemas/random.hpp>
 #include <utility>
 
 namespace ftrt::training {
@@ -124,6 +124,13 @@ void carry_out(const protocol::injure& what, const state_layout& layout, std::sp
   }
   const auto bit = 23 + static_cast<unsigned>((hash >> 32) % 7);
   values[place] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(values[place]) ^ (1U << bit));
+}
+
+bool is_poisoned(const std::vector<chaos_entry>& chaos, rank_id rank, iteration_id k) {
+  return std::ranges::any_of(chaos, [&](const chaos_entry& entry) {
+    return entry.kind == chaos_kind::poison && entry.at_iteration == k.value() &&
+           (entry.all_ranks || std::ranges::count(entry.ranks, rank.value()) > 0);
+  });
 }
 
 }  // namespace ftrt::training

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <ftrt/scenario.hpp>
 #include <ftrt/types.hpp>
 #include <mutex>
 #include <schemas/protocol/messages.hpp>
@@ -12,7 +13,7 @@
 #include <vector>
 
 // What a worker does to itself on purpose (chaos kinds nan, flip_bit and slow; kill and stop in a
-// phase).
+// phase; poison).
 namespace ftrt::training {
 
 // Where it happens.
@@ -72,5 +73,9 @@ void strike(const protocol::injure& what);
 // is not zero, since no bit of a gradient that is zero is sure to matter. A flipped bit is one of
 // the exponent's lower seven.
 void carry_out(const protocol::injure& what, const state_layout& layout, std::span<float> values);
+
+// Does the batch of iteration `k` kill this rank? A function of the scenario, as a bad sample would
+// be one of the data: it does so each time.
+[[nodiscard]] bool is_poisoned(const std::vector<chaos_entry>& chaos, rank_id rank, iteration_id k);
 
 }  // namespace ftrt::training

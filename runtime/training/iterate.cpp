@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <runtime/training/flat_math.hpp>
 #include <runtime/training/schedule.hpp>
@@ -129,6 +131,10 @@ double trainer::impl::compute(const data::data_window& window) {
   for (auto m = mine.begin; m < mine.end; ++m) {
     progress.set_micro_batch(m);
     slow.pause(window.iteration);
+    if (m == mine.begin && training::is_poisoned(values.chaos, rank, window.iteration)) {
+      std::fputs("chaos: this batch is poisoned\n", stderr);
+      std::abort();
+    }
     const auto positions = program.schedule->micro_batch(window, m);
     const auto ids = std::span{order_of(window.epoch)}.subspan(positions.begin, positions.size());
     training::seed_generator(values.run.seed, window.iteration.value(), m,

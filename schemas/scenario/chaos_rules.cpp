@@ -81,6 +81,18 @@ void only_actors_have_a_name(draft& of) {
   });
 }
 
+// Else a fault by the clock would be a function of neither data nor seed.
+void poison_is_in_one_batch(draft& of) {
+  for_each_entry(of, [](const chaos_view& v) {
+    if (!v.has_kind() || v.entry.kind != chaos_kind::poison) return;
+    for (const auto key : whens) {
+      if (key == "at_iteration" || !v.given(key) || !v.sound(key)) continue;
+      v.refuse(key, {"at_iteration with kind = \"poison\"", "another when",
+                     "a poisoned batch kills each time that it is computed"});
+    }
+  });
+}
+
 std::string world_text(std::uint32_t ranks) {
   return "0 to " + std::to_string(ranks - 1) + " (cluster.ranks = " + std::to_string(ranks) + ")";
 }
@@ -156,8 +168,8 @@ constexpr std::array rows{
     rule{"Each has exactly one of `at_iteration`, `every_iterations`, `every` and `mtbf`; with "
          "`in` = `\"start\"`, `\"join\"` or `\"stop\"` it may have none: then it is the first one.",
          one_when},
-    rule{"`kill`, `stop`, `nan`, `flip_bit` and `slow` have either `rank` or `ranks`; the others "
-         "have no rank.",
+    rule{"`kill`, `stop`, `nan`, `flip_bit`, `slow` and `poison` have either `rank` or `ranks`; "
+         "the others have no rank.",
          worker_faults_name_ranks},
     rule{"Only `kill_actor` has an `actor`.", only_actors_have_a_name},
     rule{"Only `nan` and `flip_bit` have a `target`.", only_numbers_have_a_target},
@@ -165,6 +177,7 @@ constexpr std::array rows{
     rule{"`slow` has a `delay`, `clock_jump` has a `by`.", kinds_have_what_they_need},
     rule{"Only `slow` has a `delay` and `iterations`, only `clock_jump` a `by`.",
          other_keys_belong_to_their_kind},
+    rule{"`poison` comes `at_iteration`.", poison_is_in_one_batch},
     rule{"Ranks are in the world, from 0 to `cluster.ranks` - 1, and each is named once.",
          ranks_are_in_the_world},
     rule{"`kill_actor` names an actor that exists; `N` of `\"trainer:N\"` is a rank.",

@@ -46,7 +46,7 @@ inline bool goes_wrong(chaos_kind kind) {
 // It happens to the workers of ranks.
 inline bool strikes_workers(chaos_kind kind) {
   return kind == chaos_kind::kill || kind == chaos_kind::stop || kind == chaos_kind::slow ||
-         goes_wrong(kind);
+         kind == chaos_kind::poison || goes_wrong(kind);
 }
 
 // Rules over keys that mean something to some kinds only (chaos_keys.cpp).

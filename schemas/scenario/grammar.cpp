@@ -180,7 +180,8 @@ const std::vector<key_spec>& key_rows() {
      "Generations in a row without a new committed iteration before the run fails."},
     {"supervision", "backoff_initial", duration, FTRT_AT(supervision.backoff_initial),
      between(0, hour), {},
-     "Pause before the second restart in a row; it doubles each time."},
+     "Pause before the second restart in a row without a new commit; it doubles each time, and "
+     "varies by chance down to half. The first restart never waits."},
     {"supervision", "backoff_max", duration, FTRT_AT(supervision.backoff_max), between(0, hour), {},
      "The longest pause before a restart."},
     {"supervision", "poisoned_batch", choice, FTRT_AT(supervision.poisoned_batch), none,
@@ -262,13 +263,14 @@ const std::vector<key_spec>& key_rows() {
 
     {chaos_table, "kind", choice, FTRT_IN(kind), none,
      {"kill", "stop", "kill_actor", "nan", "flip_bit", "slow", "kill_zygote", "kill_supervisor",
-      "clock_jump"},
+      "clock_jump", "poison"},
      "`\"kill\"`: SIGKILL of ranks' workers. `\"stop\"`: SIGSTOP, so that they hang. "
      "`\"kill_actor\"`: an actor of the control process. `\"nan\"`: a number of ranks becomes NaN. "
      "`\"flip_bit\"`: one bit of a number of ranks flips. `\"slow\"`: ranks pause before each "
      "micro-batch. `\"kill_zygote\"`: SIGKILL of the process that workers are forked from. "
      "`\"kill_supervisor\"`: SIGKILL of `ftrt` itself, which then resumes the run. "
-     "`\"clock_jump\"`: the clocks that supervision goes by jump."},
+     "`\"clock_jump\"`: the clocks that supervision goes by jump. `\"poison\"`: "
+     "the batch of an iteration kills ranks whenever they compute it."},
     {chaos_table, "rank", rank, FTRT_ENTRY, none, {},
      "Kinds that strike workers: the rank. Short for `ranks` with one entry."},
     {chaos_table, "ranks", ranks, FTRT_ENTRY, none, {},
@@ -294,7 +296,7 @@ const std::vector<key_spec>& key_rows() {
      "clock_jump: forward all clocks jump, as when a machine slept; backward (`\"-8h\"`) the wall "
      "clock alone, as when it is set."},
     {chaos_table, "at_iteration", integer, FTRT_IN(at_iteration), positive_count, {},
-     "When: once, at this iteration."},
+     "When: once, at this iteration; poison: each time that it is computed."},
     {chaos_table, "every_iterations", integer, FTRT_IN(every_iterations), positive_count, {},
      "When: each time so many iterations have passed."},
     {chaos_table, "every", every, FTRT_ENTRY, between(millisecond, 24 * hour), {},

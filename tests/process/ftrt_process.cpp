@@ -132,9 +132,13 @@ int ftrt_process::wait(std::chrono::seconds deadline) {
 }
 
 std::vector<pid_t> ftrt_process::descendants() const {
+  return descendants_of(pid_);
+}
+
+std::vector<pid_t> descendants_of(pid_t ancestor) {
   const auto rows = all_processes();
   std::vector<pid_t> found;
-  std::vector<pid_t> parents{pid_};
+  std::vector<pid_t> parents{ancestor};
   while (!parents.empty()) {
     const auto parent = parents.back();
     parents.pop_back();
@@ -153,8 +157,12 @@ std::optional<pid_t> ftrt_process::worker_of(std::uint32_t rank) const {
 }
 
 std::vector<pid_t> ftrt_process::descendants_named(const std::string& name) const {
+  return descendants_named_of(pid_, name);
+}
+
+std::vector<pid_t> descendants_named_of(pid_t ancestor, const std::string& name) {
   std::vector<pid_t> found;
-  for (const auto pid : descendants()) {
+  for (const auto pid : descendants_of(ancestor)) {
     const auto row = read_process(pid);
     if (row && row->command == name) found.push_back(pid);
   }

@@ -65,6 +65,10 @@ class ftrt_process {
   std::optional<int> status_;
 };
 
+// The same of any process: of a service that embeds ftrt.
+[[nodiscard]] std::vector<pid_t> descendants_of(pid_t ancestor);
+[[nodiscard]] std::vector<pid_t> descendants_named_of(pid_t ancestor, const std::string& name);
+
 // What a finished `ftrt` came to.
 struct finished_run {
   int exit_code = -1;

@@ -44,5 +44,17 @@ TEST(mnist, the_main_job_and_its_chaos_scenarios_end_with_the_same_weights) {
   }
 }
 
+TEST(mnist, poisoned_batches_are_left_out_and_the_run_goes_on) {
+  const scratch_folder folder;
+  const auto done = train(folder.path(), scenarios() / "chaos/poisoned_batch.toml");
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(done.summary["left_out"], (std::vector{350, 1050}));
+  EXPECT_EQ(done.summary["iterations"], 2345);
+  EXPECT_EQ(done.summary["optimizer_steps"], 2343);
+  EXPECT_GE(done.summary["test_accuracy"], 0.97);
+  const auto kept = only_run(folder.path()) / "poisoned" / "iteration-350-rank-1";
+  EXPECT_EQ(read_file(kept / "stderr.txt"), "chaos: this batch is poisoned\n");
+}
+
 }  // namespace
 }  // namespace ftrt::test

@@ -100,6 +100,47 @@ TEST_F(a_poisoned_batch, is_left_out_alike_by_all_ranks_where_the_scenario_allow
   EXPECT_EQ(again.left_out, summary.left_out);
 }
 
+// Back to the first iteration, since nothing was saved: past the windows that were left out.
+TEST_F(a_poisoned_batch, that_was_left_out_stays_so_when_all_are_killed_and_go_back) {
+  const auto once = train(poison_policy::skip);
+  const scratch_folder elsewhere;
+  auto again = values(poison_policy::skip);
+  again.run.directory = elsewhere.path() / "runs";
+  again.checkpoint.every_iterations = 1000;
+  chaos_entry kill_all;
+  kill_all.all_ranks = true;
+  kill_all.at_iteration = 100;
+  again.chaos.push_back(kill_all);
+  auto started = run::start(again, options());
+  ASSERT_TRUE(started);
+  directory_ = (*started)->directory();
+  const auto summary = (*started)->wait();
+  EXPECT_EQ(summary.status, "completed") << summary.error;
+  EXPECT_EQ(summary.weights_digest, once.weights_digest);
+  EXPECT_EQ(summary.left_out, once.left_out);
+  EXPECT_EQ(events(event::kind::rollback).size(), 1U);
+  EXPECT_EQ(events(event::kind::batch_skipped).size(), 2U);
+  EXPECT_EQ(events(event::kind::worker_lost).size(), 3U + 2U + 3U) << "the first one kills once";
+}
+
+// One rank says what it cannot bear; its peer, which has other samples, says nothing.
+TEST_F(a_poisoned_batch, that_makes_one_rank_throw_is_found_as_well) {
+  auto thrown = values(poison_policy::stop);
+  thrown.model.kind = "complaining";
+  auto started = run::start(thrown, options());
+  ASSERT_TRUE(started);
+  directory_ = (*started)->directory();
+  const auto summary = (*started)->wait();
+  EXPECT_EQ(summary.status, "failed");
+  EXPECT_NE(summary.error.find("poisoned batch: "), std::string::npos) << summary.error;
+  const auto told = events(event::kind::batch_poisoned);
+  ASSERT_EQ(told.size(), 1U);
+  const auto kept = bundle(told.front().iteration, told.front().rank);
+  ASSERT_TRUE(kept.is_object());
+  EXPECT_NE(kept["cause"].get<std::string>().find("I cannot stand sample 1000"), std::string::npos);
+  EXPECT_TRUE(has_the_poison(kept)) << kept.dump(2);
+}
+
 TEST_F(a_poisoned_batch, that_ended_the_run_is_left_out_by_who_resumes_it_so_and_for_good) {
   const auto stopped = train(poison_policy::stop);
   const std::vector<std::string> skip{"supervision.poisoned_batch=skip"};

@@ -109,5 +109,42 @@ TEST_F(spare_run, a_killed_zygote_is_replaced_and_a_rank_killed_later_still_reco
   EXPECT_EQ(done.summary["recoveries"][0]["replacement"], "fork") << "from the new zygote";
 }
 
+// Without a spare, so that the lost rank needs that very zygote.
+TEST_F(spare_run, a_stopped_zygote_is_replaced_when_a_rank_needs_it_and_weights_match) {
+  auto process = start("", {"supervision.spares=0"});
+  ASSERT_TRUE(eventually([&] { return checkpoints_of(folder_.path()) >= 1; })) << process->err();
+  const auto zygotes = process->descendants_named("ftrt-worker");
+  ASSERT_EQ(zygotes.size(), 1U);
+  const auto worker = process->worker_of(1);
+  ASSERT_TRUE(worker.has_value());
+  ::kill(zygotes.front(), SIGSTOP);
+  ::kill(*worker, SIGKILL);
+  const auto done = collect(*process, folder_.path());
+  expect_untouched(done, 1);
+  EXPECT_LT(done.summary["recoveries"][0]["resumed_ms"], 15000.0 * slowness);
+  const auto events = read_file(only_run(folder_.path()) / "events.jsonl");
+  EXPECT_NE(events.find("the zygote was stopped and was killed; it was replaced"),
+            std::string::npos);
+}
+
+// With one, the rank goes on at once, and the next spare finds the zygote out.
+TEST_F(spare_run, a_stopped_zygote_costs_nothing_while_there_is_a_spare) {
+  auto process = start();
+  ASSERT_TRUE(has_spare(*process)) << process->err();
+  const auto zygotes = process->descendants_named("ftrt-worker");
+  ASSERT_EQ(zygotes.size(), 1U);
+  const auto worker = process->worker_of(1);
+  ASSERT_TRUE(worker.has_value());
+  ::kill(zygotes.front(), SIGSTOP);
+  ::kill(*worker, SIGKILL);
+  EXPECT_TRUE(eventually([&] {
+    const auto now = process->descendants_named("ftrt-worker");
+    return now.size() == 1 && now.front() != zygotes.front();
+  })) << process->err();
+  const auto done = collect(*process, folder_.path());
+  expect_untouched(done, 1);
+  EXPECT_EQ(done.summary["recoveries"][0]["replacement"], "spare");
+}
+
 }  // namespace
 }  // namespace ftrt::test

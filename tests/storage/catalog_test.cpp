@@ -280,6 +280,19 @@ TEST_F(catalog_test, events_come_back_as_they_went_in_and_in_order) {
   EXPECT_EQ(read[1].rank, -1);
   EXPECT_EQ(read[1].iteration, events[1].iteration);
   EXPECT_EQ(read[2].wall_time_ms, 5);
+  EXPECT_TRUE(c.skipped_iterations().value().empty());
+}
+
+TEST_F(catalog_test, iterations_that_were_left_out_are_listed_once_and_ascending) {
+  auto c = open();
+  std::vector<event> events(4);
+  events[0].what = events[1].what = events[2].what = event::kind::batch_skipped;
+  events[3].what = event::kind::batch_poisoned;
+  events[0].iteration = 90;
+  events[1].iteration = events[2].iteration = 8;
+  events[3].iteration = 7;
+  ASSERT_TRUE(c.add_events(events));
+  EXPECT_EQ(c.skipped_iterations().value(), (std::vector{iteration_id{8}, iteration_id{90}}));
 }
 
 }  // namespace

@@ -99,5 +99,14 @@ TEST(chaos_schedule, all_ranks_means_every_rank_of_the_world_and_a_count_ends_it
   EXPECT_TRUE(schedule.due(iteration_id{30}, 1s).empty());
 }
 
+TEST(chaos_schedule, poison_is_left_to_the_workers) {
+  auto entry = kill_of(1);
+  entry.kind = chaos_kind::poison;
+  entry.at_iteration = 10;
+  chaos_schedule schedule{{entry}, 2};
+  EXPECT_TRUE(schedule.empty());
+  EXPECT_TRUE(schedule.due(iteration_id{10}, 1s).empty());
+}
+
 }  // namespace
 }  // namespace ftrt::actors

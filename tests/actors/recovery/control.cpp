@@ -95,6 +95,9 @@ void simulator::carry_out(const join_generation& a) {
       require(j.iteration >= w.committed, "a committed iteration is given up while a copy lives");
     }
     check_source(j);
+    const auto ahead = std::ranges::upper_bound(left_out_, j.iteration);
+    require(std::ranges::equal(j.left_out, std::ranges::subrange(ahead, left_out_.end())),
+            "a window that is left out is not left out by all and for good");
     tell(j.rank.value(), w.incarnation, true, [this, j](worker& x) { enter(x, j); });
   }
 }
@@ -133,6 +136,17 @@ void simulator::carry_out(const record_recovery& a) {
   require(std::abs(sum - a.resumed_ms) < 1e-3, "the stretches are not the whole");
   if (a.source.starts_with("snapshot:")) ++result_.from_snapshots;
   if (a.source.starts_with("checkpoint:")) ++result_.from_checkpoints;
+}
+
+void simulator::carry_out(const report_poison& a) {
+  require(poison_.contains(a.iteration.value()), "a window is blamed that kills nobody");
+  require(a.times == policy_.poison_limit, "a window is blamed too early or too late");
+  require(!a.skipped || policy_.skip_poisoned, "a window is left out against the scenario");
+  if (!a.skipped) return;
+  const auto place = std::ranges::lower_bound(left_out_, a.iteration);
+  require(place == left_out_.end() || *place != a.iteration, "a window is left out twice");
+  left_out_.insert(place, a.iteration);
+  ++result_.left_out;
 }
 
 void simulator::carry_out(const set_deadline& a) {

@@ -107,6 +107,8 @@ TEST(recovery_poison, what_is_left_out_stays_so_after_a_rollback_and_a_take_over
                       {incarnation_id{1}, incarnation_id{1}},
                       iteration_id{7},
                       {},
+                      {},
+                      {},
                       {iteration_id{8}, iteration_id{30}}});
   next.lose(r0, 7);
   next.lose(r1, 7);
@@ -219,6 +221,46 @@ TEST(recovery_poison, that_is_not_looked_for_leaves_it_to_the_budget) {
   EXPECT_NE(s.one<end_run>()->error.find("budget"), std::string::npos);
 }
 
+TEST(recovery_poison, that_kills_all_ranks_is_left_out_once) {
+  stage s(limits(true));
+  s.start(7);
+  for (int i = 1; i <= 3; ++i) {
+    s.feed(crash(s, r0, 7));
+    s.feed(crash(s, r1, 7));
+    s.all_hello();
+    s.checkpoint(5);
+    s.all_join();
+    s.commit(7);
+  }
+  EXPECT_EQ(s.now().left_out, std::vector{iteration_id{8}});
+  EXPECT_TRUE(s.now().suspects.empty());
+}
+
+TEST(recovery_poison, a_kill_that_has_another_reason_blames_no_window) {
+  stage s(limits(true));
+  s.start(7);
+  for (int i = 0; i < 4; ++i) {
+    s.feed(peers_reported_lost{s.generation(), {}});
+    s.feed(deadline_passed{s.now().ranks[1].wait.token});  // too late in parking
+    s.feed(crash(s, r1, 7, "killed by signal 9 (SIGKILL)"));
+    EXPECT_FALSE(s.one<report_poison>());
+    come_back(s, 7);
+  }
+}
+
+TEST(recovery_poison, what_one_rank_throws_again_and_again_counts) {
+  stage s(limits(false));
+  s.start(7);
+  for (int i = 1; i <= 3; ++i) {
+    s.fail_program(r1, "bad batch");
+    s.feed(deadline_passed{s.now().verdict_wait.token});
+    s.feed(crash(s, r1, 7, "killed by signal 9 (SIGKILL)"));
+    if (i < 3) come_back(s, 7);
+  }
+  ASSERT_TRUE(s.one<report_poison>());
+  EXPECT_NE(s.one<report_poison>()->cause.find("bad batch"), std::string::npos);
+}
+
 // ---- no replacement ----------------------------------------------------------------------------
 
 namespace {
@@ -260,8 +302,23 @@ TEST(recovery_replacement, is_waited_for_within_no_budget_where_the_scenario_say
   s.all_join();
   s.commit(8);
   EXPECT_EQ(s.now().at, phase::training);
+  EXPECT_EQ(s.all<record_recovery>().size(), 1u) << "one loss, however often nothing came of it";
   s.lose(r1, 8);
   EXPECT_EQ(s.one<spawn_worker>()->delay.count(), 0) << "a worker that lived is no false start";
+}
+
+TEST(recovery_replacement, that_does_not_say_hello_in_time_is_waited_for_as_well) {
+  auto p = stage::limits(2);
+  p.wait_for_replacement = true;
+  stage s(p);
+  s.start(7);
+  s.lose(r1, 7);
+  s.park(r0, 7);
+  for (int i = 0; i < 100; ++i) {
+    s.feed(deadline_passed{s.now().ranks[1].wait.token});
+    s.lose(r1);
+    ASSERT_EQ(s.spawned(), std::vector{r1});
+  }
 }
 
 TEST(recovery_replacement, that_is_waited_for_does_not_outlast_a_stop) {

@@ -69,6 +69,7 @@ struct worker {
   bool alive = false;
   bool forked = false;
   bool deaf = false;          // hangs: answers nothing, contributes nothing
+  bool of_poison = false;     // died of a window of data
   std::uint64_t link = 0;     // which trainer it has: what is under way on an older one is lost
   std::uint64_t content = 0;  // of its state: a function of the commits that made it
   std::vector<snapshot> snapshots;  // the last three; they outlive it
@@ -101,6 +102,7 @@ struct result {
   std::uint64_t steps = 0, generations = 0, recoveries = 0, rollbacks = 0, kills = 0, faults = 0;
   std::uint64_t from_snapshots = 0, from_checkpoints = 0;
   std::uint64_t damages = 0, mended = 0;  // runs with damage that ended with the right weights
+  std::uint64_t left_out = 0;             // windows
   friend bool operator==(const result&, const result&) = default;
 };
 
@@ -128,6 +130,8 @@ class simulator {
   void kill_many(bool all);
   void hang(worker& w);
   void damage(worker& w, std::uint64_t by);
+  void poison(std::uint64_t ahead, std::optional<std::uint32_t> of_rank);
+  [[nodiscard]] bool kills(std::uint64_t k, const worker& w) const;
   void check_mended(const end_run& a);
   void replace_trainer(worker& w);
   [[nodiscard]] bool noise() const { return plan_.noise && result_.faults > 0; }
@@ -147,6 +151,7 @@ class simulator {
   void carry_out(const query_workers& a);
   void carry_out(const record_generation& a);
   void carry_out(const record_recovery& a);
+  void carry_out(const report_poison& a);
   void carry_out(const set_deadline& a);
   void carry_out(const await_final_checkpoint& a);
   void carry_out(const announce&) {}
@@ -157,6 +162,7 @@ class simulator {
   void count(const worker& w, std::int64_t by);
   void take_snapshot(worker& w);
   void apply(worker& w, iteration_id k);
+  [[nodiscard]] std::uint64_t next_content(std::uint64_t content, std::uint64_t k) const;
   [[nodiscard]] std::uint64_t expected_content(std::uint64_t k);
   [[nodiscard]] bool is_wrong(const worker& w);
   void tell(std::uint32_t rank, incarnation_id incarnation, bool lifeline,
@@ -227,6 +233,10 @@ class simulator {
   std::vector<digest_written> written_;  // all rings, in the order of time
   std::size_t read_ = 0;                 // by this supervisor
   digest_watch digests_;
+  // Windows that kill a rank, or all, whenever it computes them.
+  std::map<std::uint64_t, std::optional<std::uint32_t>> poison_;
+  std::uint64_t furthest_ = 0;          // window that anybody ever computed
+  std::vector<iteration_id> left_out_;  // as control remembers them; ascending
   bool any_damage_ = false;
   bool gone_back_ = false;     // the machine once believed no survivor
   bool past_mending_ = false;  // nobody was left to compare with

@@ -56,13 +56,17 @@ void simulator::set_place(worker& w, worker_phase phase, generation_id generatio
 
 // ---- state, as a number that depends on every commit -------------------------------------------
 
-namespace {
-
-std::uint64_t next_content(std::uint64_t content, std::uint64_t k) {
-  return dice(content * 31 + k).next();
+// No rank survives to compute a poisoned window, so that whoever is past it left it out.
+std::uint64_t simulator::next_content(std::uint64_t content, std::uint64_t k) const {
+  return poison_.contains(k) ? content : dice(content * 31 + k).next();
 }
 
-}  // namespace
+bool simulator::kills(std::uint64_t k, const worker& w) const {
+  const auto found = poison_.find(k);
+  if (found == poison_.end() || std::ranges::binary_search(w.join.left_out, iteration_id{k}))
+    return false;
+  return found->second.value_or(w.rank.value()) == w.rank.value();
+}
 
 std::uint64_t simulator::expected_content(std::uint64_t k) {
   while (expected_.size() <= k)
@@ -204,6 +208,11 @@ void simulator::contribute(worker& w) {
   if (w.threw) return fail_program(w);
   const std::uint64_t k = w.committed.value() + 1;
   require(k <= history_ + 1, "an iteration is skipped");
+  furthest_ = std::max(furthest_, k);
+  if (kills(k, w)) {
+    w.of_poison = true;
+    return die(w, "killed by signal 6");
+  }
   w.prepared = iteration_id{k};
   w.decided = false;
   w.prepared_in = w.generation;

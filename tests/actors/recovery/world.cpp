@@ -34,6 +34,9 @@ policy draw_policy(dice& d, const schedule& plan) {
   p.checkpoint_timeout = milliseconds(300);
   p.verdict_timeout = milliseconds(100);
   p.on_non_finite = non_finite_policy::rollback;
+  p.poison_limit = 3;
+  p.skip_poisoned = d.chance(75);
+  p.wait_for_replacement = d.chance(50);
   if (plan.ranks == 0) return p;
   p.world_size = plan.ranks;
   p.total_iterations = 1'000'000;  // until it is stopped
@@ -205,7 +208,7 @@ void simulator::one_fault(std::uint64_t number) {
   worker* w = nullptr;
   auto& incarnations = ranks_[d.below(ranks_.size())];
   if (!incarnations.empty()) w = &incarnations.back();
-  const std::uint64_t kind = d.below(28);
+  const std::uint64_t kind = d.below(30);
   const bool up = w != nullptr && w->alive;
   const bool large = plan_.ranks > 0;
   if (kind < 8 && up) return die(*w, "killed by signal 9");
@@ -227,6 +230,10 @@ void simulator::one_fault(std::uint64_t number) {
     post(peers_reported_lost{generation_id{result_.generations}, {}});
   } else if (kind < 23 && up) {
     replace_trainer(*w);
+  } else if (kind >= 28) {
+    if (large) return;
+    const auto of_rank = static_cast<std::uint32_t>(d.below(ranks_.size() + 1));
+    poison(d.below(3), of_rank < ranks_.size() ? std::optional(of_rank) : std::nullopt);
   } else if (kind >= 26 && up) {
     w->nan = true;
   } else if (up && !w->snapshots.empty()) {
@@ -252,6 +259,12 @@ void simulator::damage(worker& w, std::uint64_t by) {
   if (ranks_.size() == 1 || !std::ranges::all_of(ranks_, knows) ||
       !std::ranges::all_of(machine_.current().ranks, is_believed))
     past_mending_ = true;
+}
+
+// A window that nobody has come to yet turns out to kill, for good.
+void simulator::poison(std::uint64_t ahead, std::optional<std::uint32_t> of_rank) {
+  const std::uint64_t k = std::max<std::uint64_t>(furthest_ + 1, expected_.size()) + ahead;
+  if (k <= policy_.total_iterations) poison_.emplace(k, of_rank);
 }
 
 // The watch over progress finds out.
@@ -283,7 +296,10 @@ void simulator::die(worker& w, const std::string& cause) {
 
 void simulator::report_loss(const worker& w, const std::string& cause) {
   const bool applying = w.decided && w.prepared > w.committed && dice_.chance(50);
-  post(worker_lost{w.rank, w.incarnation, cause, "", w.committed, applying, now_});
+  worker_lost lost{w.rank, w.incarnation, cause, "", w.committed, applying, now_};
+  lost.in_window = w.phase == protocol::worker_phase::training;
+  lost.injected = !w.of_poison;  // chance does not strike three times in a row in one place
+  post(lost);
 }
 
 // What the host table keeps: who was forked. Orders and timers of the old supervisor die with it.
@@ -296,6 +312,7 @@ void simulator::replace_supervisor() {
   over.last_committed = iteration_id{history_};
   over.agreed = machine_.current().agreed;
   over.not_beyond = machine_.current().not_beyond;
+  over.left_out = left_out_;
   machine_ = machine(policy_);
   for (auto& all : ranks_) {
     while (!all.empty() && !all.back().forked) all.pop_back();

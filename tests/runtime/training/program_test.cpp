@@ -212,28 +212,6 @@ TEST(trainer, a_window_that_is_left_out_is_committed_without_a_step_and_changes_
   }
 }
 
-// Wherever the generation is interrupted, before or after a rank's word about the window.
-TEST(trainer, a_window_that_is_left_out_stays_so_through_every_interruption) {
-  const auto values = tiny_cnn();
-  auto program = make_program(values);
-  lone_rank straight{*program};
-  straight.left_out = {iteration_id{3}};
-  ASSERT_TRUE(straight.join(state_role::initial, iteration_id{0}));
-  const auto expected = straight.finish().weights_digest;
-  for (std::uint64_t call = 2; call <= straight.comm->calls(); ++call) {
-    lone_rank rank{*program};
-    rank.left_out = {iteration_id{3}};
-    ASSERT_TRUE(rank.join(state_role::initial, iteration_id{0}));
-    rank.comm->fail_at(call, call % 2 == 0);
-    auto outcome = rank.worker.train();
-    if (std::holds_alternative<training_finished>(outcome)) continue;
-    const auto parked = rank.worker.park();
-    const auto role = parked.decided ? state_role::apply_prepared : state_role::keep;
-    ASSERT_TRUE(rank.join(role, parked.decided ? parked.prepared : parked.committed)) << call;
-    EXPECT_EQ(rank.finish().weights_digest, expected) << "interrupted at call " << call;
-  }
-}
-
 TEST(trainer, snapshots_come_at_their_iterations_and_the_last_one_is_final) {
   auto program = make_program(tiny_mlp());  // 12 iterations, one every 5
   lone_rank rank{*program};

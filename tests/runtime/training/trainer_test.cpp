@@ -50,13 +50,19 @@ TEST(trainer, a_rank_starts_no_thread) {
 
 // The heart of it: whatever collective an iteration is stopped in, and whether or not its word got
 // out, the run ends with the weights of the undisturbed one.
-void interrupt_everywhere(const scenario& values) {
-  const auto expected = train_alone(values);
+void interrupt_everywhere(const scenario& values, const std::vector<iteration_id>& left_out = {}) {
   auto program = make_program(values);
+  const auto expected = [&] {
+    lone_rank rank{*program};
+    rank.left_out = left_out;
+    EXPECT_TRUE(rank.join(state_role::initial, iteration_id{0}));
+    return rank.finish();
+  }();
   std::uint64_t tried = 0;
   for (const bool contribute : {false, true}) {
     for (std::uint64_t call = 3;; ++call) {
       lone_rank rank{*program};
+      rank.left_out = left_out;
       ASSERT_TRUE(rank.join(state_role::initial, iteration_id{0}));
       rank.comm->fail_at(call, contribute);
       auto outcome = rank.worker.train();
@@ -78,6 +84,10 @@ void interrupt_everywhere(const scenario& values) {
     }
   }
   EXPECT_GT(tried, 40U);
+}
+
+TEST(trainer, windows_that_are_left_out_stay_so_wherever_the_run_is_interrupted) {
+  interrupt_everywhere(tiny_cnn(), {iteration_id{3}, iteration_id{7}});
 }
 
 TEST(trainer, an_mlp_interrupted_at_any_collective_ends_with_the_same_weights) {

@@ -1,10 +1,11 @@
 // A worker program of a user's own, with models as users write them: one throws, one never comes
-// back, one starts
-// a thread, one talks to control without end.
+// back, one starts a thread, one talks to control without end, one cannot bear a sample, one keeps
+// its process from forking.
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sum.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -89,15 +90,39 @@ class poisoned_model : public small_model {
     const auto* rows = samples.inputs.const_data_ptr<float>();
     const auto width = samples.inputs.numel() / samples.inputs.size(0);
     for (std::int64_t i = 0; i < samples.inputs.size(0); ++i) {
-      if (rows[i * width] != first_) continue;
-      std::fputs("I cannot stand sample 1000\n", stderr);
-      std::abort();
+      if (rows[i * width] == first_) suffer();
     }
     return small_model::loss_sum(samples);
   }
 
  private:
+  virtual void suffer() {
+    std::fputs("I cannot stand sample 1000\n", stderr);
+    std::abort();
+  }
+
   float first_ = 0;
+};
+
+class complaining_model : public poisoned_model {
+ public:
+  using poisoned_model::poisoned_model;
+
+ private:
+  void suffer() override { throw std::runtime_error("I cannot stand sample 1000"); }
+};
+
+// Once the file that FTRT_HANG_FORK names is there, the next fork of its process never ends.
+class unforkable_model : public small_model {
+ public:
+  unforkable_model() { ::pthread_atfork(hang_once, nullptr, nullptr); }
+
+ private:
+  static void hang_once() {
+    const char* file = std::getenv("FTRT_HANG_FORK");
+    if (file == nullptr || ::unlink(file) != 0) return;
+    while (true) ::pause();
+  }
 };
 
 class threaded_model : public small_model {
@@ -151,6 +176,10 @@ FTRT_REGISTER_MODEL(flooding, [](const ftrt::scenario& values) -> std::unique_pt
 FTRT_REGISTER_MODEL(poisoned, [](const ftrt::scenario& values) {
   return std::make_unique<poisoned_model>(values);
 });
+FTRT_REGISTER_MODEL(complaining, [](const ftrt::scenario& values) {
+  return std::make_unique<complaining_model>(values);
+});
+FTRT_REGISTER_MODEL(unforkable, make<unforkable_model>);
 FTRT_REGISTER_MODEL(threaded, make<threaded_model>);
 
 }  // namespace

@@ -203,8 +203,8 @@ auto fields(const worker_exited& m) {
   return std::tie(a, b, c, d, e);
 }
 auto fields(const join& m) {
-  const auto& [a, b, c, d, e, f, g, h, i] = m;
-  return std::tie(a, b, c, d, e, f, g, h, i);
+  const auto& [a, b, c, d, e, f, g, h, i, j] = m;
+  return std::tie(a, b, c, d, e, f, g, h, i, j);
 }
 auto fields(const train& m) {
   const auto& [a] = m;

@@ -107,8 +107,12 @@ chaos_entry fault(std::uint32_t world) {
   chaos_entry entry;
   entry.kind = pick({chaos_kind::kill, chaos_kind::stop, chaos_kind::kill_actor, chaos_kind::nan,
                      chaos_kind::flip_bit, chaos_kind::slow, chaos_kind::kill_zygote,
-                     chaos_kind::kill_supervisor, chaos_kind::clock_jump});
-  fill_when(entry);
+                     chaos_kind::kill_supervisor, chaos_kind::clock_jump, chaos_kind::poison});
+  if (entry.kind == chaos_kind::poison) {
+    entry.at_iteration = between(1u, 5000u);
+  } else {
+    fill_when(entry);
+  }
   switch (entry.kind) {
     case chaos_kind::kill:
     case chaos_kind::stop:

@@ -165,7 +165,14 @@ TEST(C37_chaos, an_entry_without_a_kind_is_refused) {
   EXPECT_THAT(chaos_faults("rank = 1\nat_iteration = 3"),
               ElementsAre("a.toml:5: chaos[0].kind: expected one of \"kill\", \"stop\", "
                           "\"kill_actor\", \"nan\", \"flip_bit\", \"slow\", \"kill_zygote\", "
-                          "\"kill_supervisor\", \"clock_jump\", found none"));
+                          "\"kill_supervisor\", \"clock_jump\", \"poison\", found none"));
+}
+
+TEST(C37_chaos, a_poisoned_batch_by_the_clock_is_refused) {
+  EXPECT_THAT(chaos_faults("kind = \"poison\"\nrank = 1\nmtbf = \"3s\""),
+              ElementsAre("a.toml:8: chaos[0].mtbf: expected at_iteration with kind = \"poison\", "
+                          "found another when; a poisoned batch kills each time that it is "
+                          "computed"));
 }
 
 TEST(C37_chaos, an_unknown_actor_is_refused_with_the_nearest_one) {
