@@ -1,4 +1,6 @@
+#include <unistd.h>
 #include <actors/control/chaos.hpp>
+#include <actors/control/chaos_ledger.hpp>
 #include <actors/control/chaos_orders.hpp>
 #include <actors/control/handlers.hpp>
 #include <actors/host/clock.hpp>
@@ -6,6 +8,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <charconv>
+#include <csignal>
 #include <storage/progress.hpp>
 
 namespace ftrt::actors {
@@ -13,17 +16,49 @@ namespace {
 
 constexpr std::chrono::milliseconds interval{1};
 
+std::string trainer_of(rank_id rank) {
+  return "trainer:" + std::to_string(rank.value());
+}
+
+// On record before it is caused, so that it is not caused again by who resumes the run.
+void put_on_record(const run_context& context, const due_fault& fault) {
+  context.record_now(event::kind::chaos, subject_of_entry(fault.entry), describe(fault.what),
+                     std::nullopt, iteration_id{fault.what.at_iteration.value_or(0)});
+}
+
+// The worker itself does it, at the very iteration.
+void give_orders(const run_context& context, const due_fault& fault) {
+  for (const auto number : fault.what.ranks) {
+    const rank_id rank{number};
+    const auto order = context.orders->add(fault.entry, rank, order_of(fault.what, rank));
+    // One that is of a worker's start waits for the next one that starts.
+    if (fault.what.in == chaos_phase::start) continue;
+    const auto trainer = context.actors.trainer(rank);
+    if (trainer) caf::anon_send(trainer, tell_worker{order});
+  }
+}
+
 struct chaos_state {
   chaos_actor::pointer self = nullptr;
   const run_context* context = nullptr;
   chaos_schedule* schedule = nullptr;
-  std::uint64_t orders = 0;
 
   static constexpr const char* name = "chaos";
 
   void look() {
-    for (const auto& fault : schedule->due(newest_commit(), host::monotonic_now())) cause(fault);
+    settle_orders(*context, true);
+    auto faults = schedule->due(newest_commit(), now());
+    // What is due together happens together: nothing does once this process is gone.
+    std::ranges::stable_partition(faults, [](const due_fault& fault) {
+      return fault.what.kind != chaos_kind::kill_supervisor;
+    });
+    for (const auto& fault : faults) cause(fault);
     self->delayed_send(self, interval, chaos_tick{});
+  }
+
+  // The one clock that no fault lets jump: each jump would be followed by the next at once.
+  [[nodiscard]] static std::chrono::nanoseconds now() {
+    return std::chrono::steady_clock::now().time_since_epoch();
   }
 
   [[nodiscard]] iteration_id newest_commit() const {
@@ -36,27 +71,34 @@ struct chaos_state {
     return newest;
   }
 
-  void cause(const chaos_entry& fault) {
-    if (is_for_the_worker(fault)) {
-      for (const auto rank : fault.ranks) order(rank_id{rank}, fault);
-      return;
-    }
-    switch (fault.kind) {
+  void cause(const due_fault& fault) {
+    put_on_record(*context, fault);
+    if (is_for_the_worker(fault.what)) return give_orders(*context, fault);
+    switch (fault.what.kind) {
       case chaos_kind::kill:
-        for (const auto rank : fault.ranks) kill(rank_id{rank});
+        for (const auto rank : fault.what.ranks) kill(rank_id{rank});
         break;
       case chaos_kind::stop:
-        for (const auto rank : fault.ranks) stop(rank_id{rank});
+        for (const auto rank : fault.what.ranks) stop(rank_id{rank});
         break;
       case chaos_kind::kill_actor:
-        kill_actor(fault.actor);
+        kill_actor(fault.what.actor);
         break;
       case chaos_kind::kill_zygote:
         context->record(event::kind::chaos, "zygote",
                         context->host->kill_zygote() ? "SIGKILL sent" : "there is none to kill");
         break;
-      default:
+      case chaos_kind::kill_supervisor:
+        ::kill(::getpid(), SIGKILL);
         break;
+      case chaos_kind::clock_jump:
+        host::jump(fault.what.by.value_or(std::chrono::nanoseconds{0}));
+        break;
+      case chaos_kind::nan:
+      case chaos_kind::flip_bit:
+      case chaos_kind::slow:
+      case chaos_kind::poison:
+        break;  // the worker's
     }
   }
 
@@ -65,19 +107,9 @@ struct chaos_state {
 
   void tell(rank_id rank, bool done, const std::string& signal, const std::string& verb) const {
     context->record(
-        event::kind::chaos, "trainer:" + std::to_string(rank.value()),
+        event::kind::chaos, trainer_of(rank),
         done ? signal + " sent to its worker" : "its worker is dead already: nothing to " + verb,
         rank);
-  }
-
-  // The worker itself does it, at the very iteration.
-  void order(rank_id rank, const chaos_entry& fault) {
-    const auto what = order_of(fault, rank, ++orders);
-    const auto trainer = context->actors.trainer(rank);
-    if (trainer) self->send(trainer, tell_worker{what});
-    context->record(
-        event::kind::chaos, "trainer:" + std::to_string(rank.value()),
-        trainer ? describe(what) + " is ordered" : "it has no worker: nothing to injure", rank);
   }
 
   void kill_actor(const std::string& name_of_actor) {
@@ -120,7 +152,14 @@ chaos_actor::behavior_type chaos_behavior(chaos_actor::stateful_pointer<chaos_st
 
 chaos_actor spawn_chaos(caf::actor_system& system, const run_context& context,
                         chaos_schedule& schedule) {
-  return system.spawn(chaos_behavior, &context, &schedule);
+  // What says no time is of workers' phases, the first of which come with the first workers.
+  for (const auto& fault : schedule.due_at_once()) {
+    put_on_record(context, fault);
+    give_orders(context, fault);
+  }
+  // On a thread of its own: it writes to the log before it acts, and is as exact as a look each
+  // millisecond can be.
+  return system.spawn<caf::detached>(chaos_behavior, &context, &schedule);
 }
 
 }  // namespace ftrt::actors

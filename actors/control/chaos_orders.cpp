@@ -1,5 +1,6 @@
 #include <actors/control/chaos_orders.hpp>
 #include <array>
+#include <storage/progress.hpp>
 
 namespace ftrt::actors {
 namespace {
@@ -53,16 +54,23 @@ std::string what_happens(const protocol::injure& order) {
   return {};
 }
 
+std::string to_list(const std::vector<std::uint32_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  return text;
+}
+
 }  // namespace
 
-protocol::injure order_of(const chaos_entry& fault, rank_id rank, std::uint64_t number) {
+protocol::injure order_of(const chaos_entry& fault, rank_id rank) {
   protocol::injure order;
   order.kind = kind_of(fault.kind);
   order.target =
       fault.target == chaos_target::gradient ? injury_target::gradient : injury_target::parameter;
   order.iteration = iteration_id{fault.at_iteration.value_or(0)};
   order.seed = fault.seed + rank.value();
-  order.number = number;
   order.phase = static_cast<injury_phase>(fault.in);
   const auto delay = fault.delay.value_or(std::chrono::nanoseconds{0});
   order.delay_ns = static_cast<std::uint64_t>(delay.count());
@@ -79,6 +87,65 @@ std::string describe(const protocol::injure& order) {
   }
   if (order.iteration.value() == 0) return text;
   return text + " of iteration " + std::to_string(order.iteration.value());
+}
+
+std::string describe(const chaos_entry& fault) {
+  if (is_for_the_worker(fault)) {
+    return describe(order_of(fault, {})) + " is ordered of " + to_list(fault.ranks);
+  }
+  switch (fault.kind) {
+    case chaos_kind::kill:
+      return "SIGKILL of " + to_list(fault.ranks);
+    case chaos_kind::stop:
+      return "SIGSTOP of " + to_list(fault.ranks);
+    case chaos_kind::kill_actor:
+      return "kill of actor " + fault.actor;
+    case chaos_kind::kill_zygote:
+      return "SIGKILL of the zygote";
+    case chaos_kind::kill_supervisor:
+      return "SIGKILL of this process";
+    case chaos_kind::clock_jump:
+      return "the clocks jump by " +
+             std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                fault.by.value_or(std::chrono::nanoseconds{0}))
+                                .count()) +
+             " ms";
+    default:
+      return {};
+  }
+}
+
+void repeat_orders(const run_context& context, const chaos_schedule& schedule,
+                   const std::vector<fault_history>& history) {
+  for (std::size_t entry = 0; entry < history.size(); ++entry) {
+    const auto& firings = history[entry].firings;
+    for (std::size_t i = 0; i < firings.size(); ++i) {
+      const auto fault = schedule.fault(entry, i, firings[i].iteration);
+      if (!is_for_the_worker(fault)) break;
+      for (const auto rank : fault.ranks) {
+        if (firings[i].done.contains(rank)) continue;
+        static_cast<void>(
+            context.orders->add(entry, rank_id{rank}, order_of(fault, rank_id{rank})));
+      }
+    }
+  }
+}
+
+void settle_orders(const run_context& context, bool at_once) {
+  if (context.orders->empty()) return;
+  for (const auto& worker : context.host->workers()) {
+    const auto obeyed = storage::progress_reader{worker->progress}.injuries();
+    if (obeyed.empty()) continue;
+    for (const auto& order : context.orders->settle(worker->rank, obeyed)) {
+      const auto text = describe(order.what) + ": its worker obeys";
+      const auto subject = subject_of_entry(order.entry);
+      if (at_once) {
+        context.record_now(event::kind::chaos, subject, text, order.rank);
+      } else {
+        context.record(event::kind::chaos, subject, text, order.rank);
+      }
+    }
+  }
 }
 
 }  // namespace ftrt::actors

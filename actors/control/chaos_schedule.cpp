@@ -5,9 +5,9 @@
 
 namespace ftrt::actors {
 
-chaos_schedule::chaos_schedule(std::vector<chaos_entry> entries, std::uint32_t world_size) {
+chaos_schedule::chaos_schedule(std::vector<chaos_entry> entries, std::uint32_t world_size,
+                               const std::vector<fault_history>& history) {
   for (auto& entry : entries) {
-    if (entry.kind == chaos_kind::poison) continue;
     plan p;
     p.random.seed(entry.seed);
     p.next_iteration = entry.at_iteration.value_or(entry.every_iterations.value_or(0));
@@ -15,25 +15,72 @@ chaos_schedule::chaos_schedule(std::vector<chaos_entry> entries, std::uint32_t w
       entry.ranks.clear();
       for (std::uint32_t rank = 0; rank < world_size; ++rank) entry.ranks.push_back(rank);
     }
+    p.done = entry.kind == chaos_kind::poison;
     p.entry = std::move(entry);
+    if (plans_.size() < history.size()) take_up(p, history[plans_.size()]);
     plans_.push_back(std::move(p));
   }
 }
 
-std::vector<chaos_entry> chaos_schedule::due(iteration_id committed, time_point now) {
+// What was caused before is not caused again, and what is random goes on from there.
+void chaos_schedule::take_up(plan& p, const fault_history& history) {
+  for (const auto& firing : history.firings) {
+    ++p.fired;
+    if (p.entry.mtbf) static_cast<void>(interval(p));
+    if (p.entry.every_iterations) {
+      p.next_iteration = std::max(p.next_iteration, p.next_multiple(firing.iteration.value()));
+    }
+  }
+  if (p.fired > 0) p.done = p.is_spent();
+}
+
+bool chaos_schedule::empty() const {
   const std::lock_guard lock{mutex_};
-  std::vector<chaos_entry> faults;
-  for (auto& p : plans_) {
+  return std::ranges::all_of(plans_,
+                             [](const plan& p) { return p.entry.kind == chaos_kind::poison; });
+}
+
+std::vector<due_fault> chaos_schedule::due_at_once() {
+  const std::lock_guard lock{mutex_};
+  std::vector<due_fault> faults;
+  for (std::size_t entry = 0; entry < plans_.size(); ++entry) {
+    auto& p = plans_[entry];
+    if (p.done || !p.at_once()) continue;
+    faults.push_back({entry, fault_of(p, {})});
+    advance(p, {}, {});
+  }
+  return faults;
+}
+
+std::vector<due_fault> chaos_schedule::due(iteration_id committed, time_point now) {
+  const std::lock_guard lock{mutex_};
+  std::vector<due_fault> faults;
+  for (std::size_t entry = 0; entry < plans_.size(); ++entry) {
+    auto& p = plans_[entry];
     if (!is_due(p, committed, now)) continue;
-    faults.push_back(fault_of(p, committed));
+    faults.push_back({entry, fault_of(p, committed)});
     advance(p, committed, now);
   }
   return faults;
 }
 
-bool is_for_the_worker(const chaos_entry& entry) {
-  return entry.in != chaos_phase::any || entry.kind == chaos_kind::nan ||
-         entry.kind == chaos_kind::flip_bit || entry.kind == chaos_kind::slow;
+std::vector<std::size_t> chaos_schedule::unfired() const {
+  const std::lock_guard lock{mutex_};
+  std::vector<std::size_t> entries;
+  for (std::size_t entry = 0; entry < plans_.size(); ++entry) {
+    const auto& p = plans_[entry];
+    if (p.fired == 0 && p.entry.kind != chaos_kind::poison) entries.push_back(entry);
+  }
+  return entries;
+}
+
+chaos_entry chaos_schedule::fault(std::size_t entry, std::uint64_t firing,
+                                  iteration_id iteration) const {
+  const std::lock_guard lock{mutex_};
+  auto fault = plans_.at(entry).entry;
+  fault.at_iteration = iteration.value();
+  fault.seed += firing;
+  return fault;
 }
 
 // A new worker comes up when it must, and is told before; there is nothing to be ahead of.
@@ -42,16 +89,35 @@ std::uint64_t chaos_schedule::plan::lead() const {
   return ahead ? chaos_schedule::lead : 0;
 }
 
+bool chaos_schedule::plan::at_once() const {
+  return !entry.at_iteration && !entry.every_iterations && !entry.every && !entry.mtbf;
+}
+
+// Having fired so often.
+bool chaos_schedule::plan::is_spent() const {
+  return at_once() || entry.at_iteration || (entry.max_count > 0 && fired >= entry.max_count);
+}
+
+// However far a poll was late.
+std::uint64_t chaos_schedule::plan::next_multiple(std::uint64_t past) const {
+  const auto step = entry.every_iterations.value_or(1);
+  return (past / step + 1) * step;
+}
+
 chaos_entry chaos_schedule::fault_of(const plan& p, iteration_id committed) {
   auto fault = p.entry;
+  fault.seed += p.fired;
+  if (p.at_once()) {
+    fault.at_iteration = 0;
+    return fault;
+  }
   // By the clock: the iteration after the one at work, which nobody has begun.
   fault.at_iteration = p.next_iteration > 0 ? p.next_iteration : committed.value() + 2;
-  fault.seed += p.fired;
   return fault;
 }
 
 bool chaos_schedule::is_due(plan& p, iteration_id committed, time_point now) {
-  if (p.done || committed.value() == 0) return false;
+  if (p.done || p.at_once() || committed.value() == 0) return false;
   if (p.next_iteration > 0) return committed.value() + p.lead() >= p.next_iteration;
   if (p.next_time.count() == 0) p.next_time = now + interval(p);
   return now >= p.next_time;
@@ -59,13 +125,10 @@ bool chaos_schedule::is_due(plan& p, iteration_id committed, time_point now) {
 
 void chaos_schedule::advance(plan& p, iteration_id committed, time_point now) {
   ++p.fired;
-  p.done =
-      p.entry.at_iteration.has_value() || (p.entry.max_count > 0 && p.fired >= p.entry.max_count);
+  p.done = p.is_spent();
   if (p.entry.every_iterations) {
-    // The next multiple beyond, however far a poll was late.
-    const auto step = *p.entry.every_iterations;
-    const auto past = std::max(committed.value(), p.lead() > 0 ? p.next_iteration : 0);
-    p.next_iteration = (past / step + 1) * step;
+    p.next_iteration =
+        p.next_multiple(std::max(committed.value(), p.lead() > 0 ? p.next_iteration : 0));
   } else if (p.next_iteration == 0) {
     p.next_time = now + interval(p);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <actors/control/chaos_ledger.hpp>
 #include <chrono>
 #include <cstdint>
 #include <ftrt/scenario.hpp>
@@ -10,8 +11,11 @@
 
 namespace ftrt::actors {
 
-// The worker does it to itself, by order (protocol::injure).
-[[nodiscard]] bool is_for_the_worker(const chaos_entry& entry);
+// One fault to be caused now.
+struct due_fault {
+  std::size_t entry = 0;  // of the scenario's [[chaos]]
+  chaos_entry what;       // at_iteration: when a worker is to do it to itself; 0: the first time
+};
 
 // When the scenario's faults are due. A fault fires once for each time that it is due: an iteration
 // that comes again after a rollback fires nothing again. Everything random follows from the
@@ -21,17 +25,28 @@ class chaos_schedule {
  public:
   using time_point = std::chrono::nanoseconds;  // monotonic
 
-  chaos_schedule(std::vector<chaos_entry> entries, std::uint32_t world_size);
+  // `history`: what was caused before the run was resumed, one for each entry; or empty.
+  chaos_schedule(std::vector<chaos_entry> entries, std::uint32_t world_size,
+                 const std::vector<fault_history>& history = {});
 
   // What a worker does to itself happens at one exact iteration, so that it is due this many
   // iterations before it; what is fired says in at_iteration when it is to happen.
   static constexpr std::uint64_t lead = 500;
 
+  // Those that say no time, once. They are for workers.
+  [[nodiscard]] std::vector<due_fault> due_at_once();
   // The faults that are due, now that `committed` is the newest iteration. Time-based entries begin
   // to count at the first call with committed > 0.
-  [[nodiscard]] std::vector<chaos_entry> due(iteration_id committed, time_point now);
+  [[nodiscard]] std::vector<due_fault> due(iteration_id committed, time_point now);
 
-  [[nodiscard]] bool empty() const { return plans_.empty(); }
+  // Entries that have not fired once.
+  [[nodiscard]] std::vector<std::size_t> unfired() const;
+  // The fault that the `firing`th firing of an entry came to, meant for that iteration.
+  [[nodiscard]] chaos_entry fault(std::size_t entry, std::uint64_t firing,
+                                  iteration_id iteration) const;
+
+  // There is nothing that it will ever call due.
+  [[nodiscard]] bool empty() const;
 
  private:
   struct plan {
@@ -42,13 +57,17 @@ class chaos_schedule {
     std::uint64_t fired = 0;
     bool done = false;
     [[nodiscard]] std::uint64_t lead() const;
+    [[nodiscard]] bool at_once() const;  // says no time
+    [[nodiscard]] bool is_spent() const;
+    [[nodiscard]] std::uint64_t next_multiple(std::uint64_t past) const;
   };
+  static void take_up(plan& p, const fault_history& history);
   [[nodiscard]] static chaos_entry fault_of(const plan& p, iteration_id committed);
   [[nodiscard]] static bool is_due(plan& p, iteration_id committed, time_point now);
   static void advance(plan& p, iteration_id committed, time_point now);
   [[nodiscard]] static time_point interval(plan& p);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<plan> plans_;
 };
 

@@ -4,6 +4,16 @@ namespace ftrt::actors {
 
 void run_context::record(event::kind what, std::string subject, std::string text,
                          std::optional<rank_id> rank, iteration_id iteration) const {
+  storage->record(event_of(what, std::move(subject), std::move(text), rank, iteration));
+}
+
+void run_context::record_now(event::kind what, std::string subject, std::string text,
+                             std::optional<rank_id> rank, iteration_id iteration) const {
+  storage->record_now(event_of(what, std::move(subject), std::move(text), rank, iteration));
+}
+
+event run_context::event_of(event::kind what, std::string subject, std::string text,
+                            std::optional<rank_id> rank, iteration_id iteration) const {
   event happened;
   happened.what = what;
   happened.generation = board->current().generation.value();
@@ -11,7 +21,7 @@ void run_context::record(event::kind what, std::string subject, std::string text
   happened.rank = rank ? static_cast<std::int64_t>(rank->value()) : -1;
   happened.subject = std::move(subject);
   happened.text = std::move(text);
-  storage->record(std::move(happened));
+  return happened;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <actors/control/actors.hpp>
+#include <actors/control/standing_orders.hpp>
 #include <actors/host/host_table.hpp>
 #include <actors/host/job_thread.hpp>
 #include <actors/host/observer.hpp>
@@ -80,6 +81,7 @@ struct run_context {
   host::run_board* board = nullptr;
   host::observer* observer = nullptr;
   host::series_sink* series = nullptr;  // storage thread only; nullptr: no TensorBoard
+  standing_orders* orders = nullptr;
   actor_directory actors;
 
   // Sends to whoever is this actor now; dropped where there is none.
@@ -91,6 +93,13 @@ struct run_context {
   // An event of the run: log, catalog, observer.
   void record(event::kind what, std::string subject, std::string text,
               std::optional<rank_id> rank = std::nullopt, iteration_id iteration = {}) const;
+  // The same, in the log before this returns. Blocks for the page cache.
+  void record_now(event::kind what, std::string subject, std::string text,
+                  std::optional<rank_id> rank = std::nullopt, iteration_id iteration = {}) const;
+
+ private:
+  [[nodiscard]] event event_of(event::kind what, std::string subject, std::string text,
+                               std::optional<rank_id> rank, iteration_id iteration) const;
 };
 
 }  // namespace ftrt::actors

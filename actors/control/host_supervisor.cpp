@@ -1,4 +1,5 @@
 #include <actors/control/chaos.hpp>
+#include <actors/control/chaos_orders.hpp>
 #include <actors/control/checkpoint.hpp>
 #include <actors/control/handlers.hpp>
 #include <actors/control/host_supervisor.hpp>
@@ -86,12 +87,13 @@ struct host_supervisor_state {
                   [&] { return spawn_checkpoint(system(), *context); });
     keep_or_spawn({child::role::metrics, {}, {}},
                   [&] { return spawn_metrics(system(), *context); });
-    keep_or_spawn({child::role::run_supervisor, {}, {}},
-                  [&] { return spawn_run_supervisor(system(), *context, options.beginning); });
+    // Before there are workers: some faults are of their very start.
     if (!options.chaos->empty()) {
       keep_or_spawn({child::role::chaos, {}, {}},
                     [&] { return spawn_chaos(system(), *context, *options.chaos); });
     }
+    keep_or_spawn({child::role::run_supervisor, {}, {}},
+                  [&] { return spawn_run_supervisor(system(), *context, options.beginning); });
     for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
       if (const auto worker = context->host->worker(rank_id{rank})) take_over_worker(*worker);
     }
@@ -132,6 +134,9 @@ struct host_supervisor_state {
     const auto trainer = spawn_trainer(system(), *context, rank, incarnation, std::move(*socket));
     context->actors.set_trainer(rank, incarnation, trainer);
     keep(trainer, {child::role::trainer, rank, incarnation});
+    // Before anybody can tell it to join.
+    settle_orders(*context);
+    for (const auto& order : context->orders->of(rank)) self->send(trainer, tell_worker{order});
     context->post<run_supervisor_actor>(trainer_ready{rank, incarnation, trainer});
     return true;
   }

@@ -1,3 +1,4 @@
+#include <actors/control/chaos_orders.hpp>
 #include <actors/control/host_supervisor.hpp>
 #include <actors/control/live_run.hpp>
 #include <actors/host/clock.hpp>
@@ -95,11 +96,14 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::e
       observer_(options.on_event, options.on_progress),
       board_(directory_.id(), prepared.values.cluster.ranks, host_->program().total_iterations,
              host_->program().iterations_per_epoch),
-      chaos_(prepared.values.chaos, prepared.values.cluster.ranks),
+      worker_program_(options.worker_program),
+      history_(read_history(prepared.past, prepared.values.chaos.size())),
+      chaos_(prepared.values.chaos, prepared.values.cluster.ranks, history_),
       storage_(std::move(prepared.catalog), std::move(log), observer_) {
   board_.begin_at(beginning_.last_committed);
   for (const auto iteration : beginning_.left_out) board_.add_left_out(iteration);
   board_.set_membership({beginning_.last_generation, beginning_.branch, {}, {}});
+  if (!prepared.past.empty()) board_.died_at(newest_iteration(prepared.past, prepared.values));
   if (prepared.values.metrics.tensorboard) {
     series_.emplace(directory_.tensorboard(), beginning_.last_committed.next());
   }
@@ -112,6 +116,8 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::e
   context_.board = &board_;
   context_.observer = &observer_;
   context_.series = series_ ? &*series_ : nullptr;
+  context_.orders = &orders_;
+  repeat_orders(context_, chaos_, history_);
 }
 
 live_run::~live_run() {
@@ -210,6 +216,8 @@ void live_run::conclude(const recovery::end_run& how) {
   summary.error = how.error;
   summary.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  tell_of_missed_faults(summary);
+  judge(summary);
   context_.record(event::kind::run_finished, "run",
                   summary.error.empty() ? summary.status : summary.status + ": " + summary.error);
   // By value: the job may outlive this function where the disk hangs.
@@ -266,15 +274,6 @@ recovery::end_run live_run::wait_for_end(caf::actor_system& system) {
     board_.add(actor_restart_record{"host_supervisor", "died", took.count()});
     lock.lock();
   }
-}
-
-void live_run::request_stop(const std::string& reason) {
-  board_.request_stop(reason);
-  context_.post<run_supervisor_actor>(stop_run{reason});
-}
-
-void live_run::stop_now() {
-  set_end({recovery::run_outcome::stopped, "stopped at once, without a final checkpoint", {}});
 }
 
 run_summary live_run::wait() {

@@ -2,6 +2,7 @@
 
 #include <actors/control/chaos_schedule.hpp>
 #include <actors/control/context.hpp>
+#include <actors/control/expectations.hpp>
 #include <actors/control/run_supervisor.hpp>
 #include <actors/host/host_table.hpp>
 #include <actors/host/job_thread.hpp>
@@ -28,6 +29,7 @@ struct prepared_run {
   storage::catalog catalog;
   std::vector<std::string> notes;  // what was done to the catalog, for events
   recovery::begin beginning;
+  std::vector<event> past = {};  // of a run that is resumed
 };
 
 // A run at work: owns everything outside the actors, and the thread in whose stack the actor system
@@ -61,6 +63,11 @@ class live_run final : public run {
   void set_end(const recovery::end_run& how);
   [[nodiscard]] recovery::end_run wait_for_end(caf::actor_system& system);
   void conclude(const recovery::end_run& how);
+  void tell_of_missed_faults(const run_summary& summary) const;
+  void judge(run_summary& summary);
+  [[nodiscard]] fault_free_outcome train_without_faults();
+  void end_reference();
+  void stop_reference();
   [[nodiscard]] std::chrono::milliseconds patience() const;
 
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
@@ -70,7 +77,10 @@ class live_run final : public run {
   host::observer observer_;
   std::optional<host::series_sink> series_;
   host::run_board board_;
+  std::filesystem::path worker_program_;
+  std::vector<fault_history> history_;
   chaos_schedule chaos_;
+  standing_orders orders_;
   host::storage_thread storage_;
   run_context context_;
   host::job_thread searcher_;
@@ -78,7 +88,9 @@ class live_run final : public run {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<recovery::end_run> end_;
+  std::unique_ptr<run> reference_;  // the same run without faults, while it is made
   bool root_died_ = false;
+  bool stopping_ = false;  // somebody asked for it
   std::optional<run_summary> summary_;
   std::optional<host::stop_watch> stop_watch_;  // the thread's
   std::thread thread_;

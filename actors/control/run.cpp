@@ -1,5 +1,6 @@
 #include <sys/resource.h>
 
+#include <actors/control/chaos_rules.hpp>
 #include <actors/control/live_run.hpp>
 #include <actors/control/poison.hpp>
 #include <actors/control/resume_rules.hpp>
@@ -9,6 +10,7 @@
 #include <iterator>
 #include <span>
 #include <storage/catalog.hpp>
+#include <storage/event_log.hpp>
 #include <storage/file_ops.hpp>
 #include <utility>
 
@@ -136,6 +138,17 @@ result<void> keep_overrides(const std::filesystem::path& scenario_file, const sc
                                std::as_bytes(std::span{toml}));
 }
 
+// What a resumed run has behind it, for its faults. A log that cannot be read is no reason to lose
+// the training.
+std::vector<event> past_of(const storage::run_directory& directory,
+                           std::vector<std::string>& notes) {
+  auto log = storage::read_event_log(directory.events_file());
+  if (log) return std::move(log->events);
+  notes.push_back("the event log cannot be read, so that faults may happen again: " +
+                  log.error().describe());
+  return {};
+}
+
 start_error refusal(const std::filesystem::path& scenario_file, error why) {
   if (why.code != error_code::refused) return {{}, std::move(why)};
   return {{diagnostic{scenario_file.string(), 0, "model", "the model of the run's checkpoints",
@@ -151,8 +164,15 @@ tl::expected<std::unique_ptr<run>, start_error> run::start(const scenario& value
   if (auto faults = check_scenario(values); !faults.empty()) {
     return refused(std::move(faults));
   }
+  if (auto faults = actors::unwelcome_kinds(values, options, {}); !faults.empty()) {
+    return refused(std::move(faults));
+  }
   auto host = start_host(values, options);
   if (!host) return tl::unexpected(std::move(host.error()));
+  if (auto faults = actors::faults_after_the_end(values, (*host)->program().total_iterations, {});
+      !faults.empty()) {
+    return refused(std::move(faults));
+  }
   auto directory =
       storage::run_directory::create(values.run.directory, values.run.name, to_toml(values),
                                      bytes_needed(values, (*host)->program()));
@@ -175,6 +195,9 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
   const auto file = directory->scenario_file();
   auto values = scenario_to_resume(file, overrides);
   if (!values) return refused(std::move(values.error()));
+  if (auto unwelcome = actors::unwelcome_kinds(*values, options, file); !unwelcome.empty()) {
+    return refused(std::move(unwelcome));
+  }
   std::vector<std::string> notes;
   auto catalog = storage::catalog::open(directory->path(), directory->id(), notes);
   if (!catalog) return failed(std::move(catalog.error()));
@@ -193,16 +216,26 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
       !passed.empty()) {
     return refused(std::move(passed));
   }
+  if (auto late = actors::faults_after_the_end(*values, (*host)->program().total_iterations, file);
+      !late.empty()) {
+    return refused(std::move(late));
+  }
   if (auto kept = keep_overrides(file, *values, overrides); !kept) {
     return failed(std::move(kept.error()));
   }
-  return actors::live_run::begin({*values, std::move(*host), std::move(*directory),
-                                  std::move(*catalog), std::move(notes), std::move(*beginning)},
-                                 options);
+  auto past = past_of(*directory, notes);
+  return actors::live_run::begin(
+      {*values, std::move(*host), std::move(*directory), std::move(*catalog), std::move(notes),
+       std::move(*beginning), std::move(past)},
+      options);
 }
 
 tl::expected<void, start_error> check_data(const scenario& values, const run_options& options) {
-  return start_host(values, options).map([](const auto&) {});
+  auto host = start_host(values, options);
+  if (!host) return tl::unexpected(std::move(host.error()));
+  auto faults = actors::faults_after_the_end(values, (*host)->program().total_iterations, {});
+  if (!faults.empty()) return refused(std::move(faults));
+  return {};
 }
 
 }  // namespace ftrt

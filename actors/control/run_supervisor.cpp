@@ -86,7 +86,11 @@ void run_supervisor_state::lost(rank_id rank, incarnation_id incarnation) {
     loss.injected = worker->injected;
     const std::int64_t caused_ns = worker->fault_ns;
     const auto fault_ns = caused_ns != 0 ? caused_ns : view.progress_ns;
-    if (fault_ns > 0) loss.fault_at = std::chrono::nanoseconds{fault_ns};
+    if (fault_ns > 0) {
+      const std::chrono::nanoseconds stamp{fault_ns};
+      // A worker's own is of a clock that does not jump.
+      loss.fault_at = caused_ns != 0 ? stamp : host::as_seen_here(stamp);
+    }
   }
   context->storage->post([rank, incarnation, cause = loss.cause](storage::catalog& catalog) {
     host::warn_of_failure("catalog",

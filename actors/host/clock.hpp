@@ -2,22 +2,26 @@
 
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 
+// The seam through which control reads the time: what it decides by goes through here, so that
+// chaos can let it jump. Any thread.
 namespace ftrt::host {
 
-// CLOCK_MONOTONIC, the clock that workers stamp their progress with and all deadlines run on.
-[[nodiscard]] inline std::chrono::nanoseconds monotonic_now() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec};
-}
+// CLOCK_MONOTONIC, the clock that workers stamp their progress with and all deadlines run on; and
+// as much further as it was told to jump.
+[[nodiscard]] std::chrono::nanoseconds monotonic_now();
 
-// Unix time in milliseconds: for people, never for decisions.
-[[nodiscard]] inline std::int64_t unix_now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+// Unix time: for people, never for decisions.
+[[nodiscard]] std::chrono::system_clock::time_point wall_now();
+[[nodiscard]] std::int64_t unix_now_ms();  // in milliseconds
+
+// What monotonic_now() would have said when the system's own clock said `stamp`: for the stamps of
+// workers, whose clocks do not jump.
+[[nodiscard]] std::chrono::nanoseconds as_seen_here(std::chrono::nanoseconds stamp);
+
+// Chaos: forward both clocks jump, as when a machine slept through it; backward the wall clock
+// alone, as when somebody sets it. For the whole process, since time is. No clock gets further than
+// decades away.
+void jump(std::chrono::nanoseconds by);
 
 }  // namespace ftrt::host

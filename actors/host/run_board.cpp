@@ -37,8 +37,16 @@ std::vector<iteration_id> run_board::left_out() const {
 void run_board::set_membership(membership now) {
   const std::lock_guard lock{mutex_};
   membership_ = now;
+  if (const auto before = std::exchange(died_at_, std::nullopt)) {
+    most_lost_ = *before > now.from.value() ? *before - now.from.value() : 0;
+  }
   summary_.generations = now.generation.value();
   latest_.generation = now.generation.value();
+}
+
+void run_board::died_at(iteration_id iteration) {
+  const std::lock_guard lock{mutex_};
+  died_at_ = iteration.value();
 }
 
 run_board::membership run_board::current() const {
@@ -88,9 +96,18 @@ void run_board::roll_back_to(iteration_id iteration, generation_id generation,
   const auto most = latest_.total_iterations > 0 ? latest_.total_iterations : reached.value();
   const auto executed_to = std::min(reached.value(), most);
   if (executed_to > counted_) executed_ += executed_to - counted_;
+  const auto newest = std::max(executed_to, counted_);
+  if (newest > iteration.value()) most_lost_ = std::max(most_lost_, newest - iteration.value());
   if (iteration.value() >= counted_) return;
   committed_ -= std::min(committed_, counted_ - iteration.value());
   counted_ = summary_.iterations = latest_.iteration = iteration.value();
+}
+
+std::uint64_t run_board::most_lost() const {
+  const std::lock_guard lock{mutex_};
+  auto most = most_lost_;
+  for (const auto& each : summary_.recoveries) most = std::max(most, each.lost_iterations);
+  return most;
 }
 
 std::uint64_t run_board::rollbacks() const {

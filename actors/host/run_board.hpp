@@ -30,6 +30,9 @@ class run_board {
   void set_membership(membership now);
   // A resumed run: what was committed before.
   void begin_at(iteration_id iteration);
+  // A resumed run: the newest iteration known of before. What the first generation begins behind is
+  // lost.
+  void died_at(iteration_id iteration);
   [[nodiscard]] membership current() const;
 
   // One record of a rank's ring, the first of its iteration. False: older than what was counted
@@ -38,6 +41,8 @@ class run_board {
   // History past `iteration` is void, and so is what generations before `generation` still report.
   // `reached`: the newest commit of it, which counts as executed.
   void roll_back_to(iteration_id iteration, generation_id generation, iteration_id reached);
+  // Committed iterations that one of the rollbacks undid, at most.
+  [[nodiscard]] std::uint64_t most_lost() const;
   // Grows with every rollback.
   [[nodiscard]] std::uint64_t rollbacks() const;
   // The iteration at work was abandoned and is done again.
@@ -92,6 +97,8 @@ class run_board {
   std::uint64_t oldest_generation_ = 0;  // records of older ones are void ...
   std::uint64_t rolled_back_to_ = 0;     // ... beyond this iteration
   std::uint64_t rollbacks_ = 0;
+  std::uint64_t most_lost_ = 0;
+  std::optional<std::uint64_t> died_at_;
   std::optional<std::int64_t> first_begun_ns_;
   std::int64_t last_committed_ns_ = 0;
   double last_checkpoint_ms_ = 0;

@@ -1,6 +1,6 @@
+#include <actors/host/clock.hpp>
 #include <actors/host/log.hpp>
 #include <actors/host/series_sink.hpp>
-#include <chrono>
 
 namespace ftrt::host {
 
@@ -16,7 +16,7 @@ series_sink::series_sink(const std::filesystem::path& folder, iteration_id first
 
 void series_sink::write(const std::vector<series_points>& batch) {
   if (!writer_) return;
-  const auto now = std::chrono::system_clock::now();
+  const auto now = wall_now();
   for (const auto& [generation, iteration, points] : batch) {
     std::vector<metrics::scalar> admitted;
     for (const auto& point : points) {

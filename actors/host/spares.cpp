@@ -17,6 +17,8 @@ namespace {
 constexpr std::chrono::milliseconds spare_delay{200};
 // One that dies before it is warm will most likely do so again: the delay doubles, so often.
 constexpr std::uint32_t most_doublings = 8;
+// How late the table may look at a spare whose time is over, and still judge it.
+constexpr std::chrono::seconds longest_delay{1};
 
 }  // namespace
 
@@ -52,6 +54,12 @@ void host_table::kill_late_spares() {
   const auto now = monotonic_now();
   for (const auto& spare : spares_) {
     if (spare->warm || spare->doomed || now < spare->warm_by) continue;
+    // The table looks when that time comes. So much later, the clock has jumped or the machine
+    // slept, and the spare has not had its time.
+    if (now > spare->warm_by + longest_delay) {
+      spare->warm_by = now + config_.start_timeout;
+      continue;
+    }
     kill_locked(spare, "a spare that was not ready by supervision.start_timeout");
   }
 }

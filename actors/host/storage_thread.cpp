@@ -38,14 +38,33 @@ bool storage_thread::post_if_room(job work) {
   return true;
 }
 
-void storage_thread::record(event what) {
+void storage_thread::announce(event& what) {
   what.wall_time_ms = unix_now_ms();
   observer_.post(what);
+}
+
+void storage_thread::queue(event what, bool logged) {
   {
     const std::lock_guard lock{mutex_};
-    events_.push_back(std::move(what));
+    events_.push_back({std::move(what), logged});
   }
   wake_.notify_one();
+}
+
+void storage_thread::record(event what) {
+  announce(what);
+  queue(std::move(what), false);
+}
+
+void storage_thread::record_now(event what) {
+  announce(what);
+  log(what);
+  queue(std::move(what), true);
+}
+
+void storage_thread::log(const event& what) {
+  const std::lock_guard lock{log_mutex_};
+  warn_of_failure("event log", log_.append(what));
 }
 
 bool storage_thread::drain(std::chrono::milliseconds deadline) {
@@ -83,10 +102,14 @@ void storage_thread::run(const job& next) {
   }
 }
 
-void storage_thread::write(const std::vector<event>& events) {
+void storage_thread::write(const std::vector<queued>& events) {
   if (events.empty()) return;
-  for (const auto& what : events) warn_of_failure("event log", log_.append(what));
-  warn_of_failure("catalog", catalog_.add_events(events));
+  std::vector<event> all;
+  for (const auto& each : events) {
+    if (!each.logged) log(each.what);
+    all.push_back(each.what);
+  }
+  warn_of_failure("catalog", catalog_.add_events(all));
 }
 
 }  // namespace ftrt::host

@@ -39,22 +39,33 @@ class storage_thread {
   [[nodiscard]] bool post_if_room(job work);
   // Stamps the event with the time, tells the observer, queues it for log and catalog.
   void record(event what);
+  // The same, but it is in the event log when this returns: for what must be on record before it
+  // happens. Blocks for the page cache.
+  void record_now(event what);
   // Waits until everything posted before was done; false: not by the deadline.
   [[nodiscard]] bool drain(std::chrono::milliseconds deadline);
 
  private:
   void work();
   void run(const job& next);
-  void write(const std::vector<event>& events);
+  struct queued {
+    event what;
+    bool logged = false;
+  };
+  void announce(event& what);
+  void queue(event what, bool logged);
+  void write(const std::vector<queued>& events);
+  void log(const event& what);
 
   storage::catalog catalog_;
+  std::mutex log_mutex_;
   storage::event_log log_;
   observer& observer_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable idle_;
   std::deque<job> jobs_;
-  std::vector<event> events_;
+  std::vector<queued> events_;
   bool busy_ = false;
   bool stopping_ = false;
   std::thread thread_;

@@ -1,6 +1,5 @@
 #include <signal.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -106,8 +105,10 @@ void slowness::pause(iteration_id k) const {
   }
 }
 
+// To this very thread: what is sent to the process as a whole, another thread may take when it gets
+// around to it, and meanwhile this one would leave its phase.
 void strike(const protocol::injure& what) {
-  ::kill(::getpid(), what.kind == protocol::injury_kind::kill ? SIGKILL : SIGSTOP);
+  ::raise(what.kind == protocol::injury_kind::kill ? SIGKILL : SIGSTOP);
 }
 
 void carry_out(const protocol::injure& what, const state_layout& layout, std::span<float> values) {

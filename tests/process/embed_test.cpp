@@ -200,5 +200,31 @@ TEST(an_embedding_service, is_told_when_there_is_no_worker_program) {
   EXPECT_EQ(started.error().failed->code, error_code::not_found);
 }
 
+TEST(an_embedding_service, C37_is_not_killed_by_a_scenario_unless_it_says_so) {
+  const scratch_folder folder;
+  const auto started = run::start(
+      small_values(folder.path(), "[[chaos]]\nkind = \"kill_supervisor\"\nat_iteration = 20\n"),
+      options_of());
+  ASSERT_FALSE(started);
+  ASSERT_EQ(started.error().refused.size(), 1U);
+  EXPECT_EQ(started.error().refused[0].key, "chaos[0].kind");
+}
+
+TEST(an_embedding_service, is_told_what_became_of_what_its_scenario_expects) {
+  const scratch_folder folder;
+  auto started = run::start(small_values(folder.path(),
+                                         "[expect]\nweights_digest = \"same_as_fault_free\"\n"
+                                         "min_recoveries = 5\n"
+                                         "[[chaos]]\nkind = \"kill\"\nrank = 1\n"
+                                         "at_iteration = 200\n"),
+                            options_of());
+  ASSERT_TRUE(started);
+  const auto summary = (*started)->wait();
+  EXPECT_EQ(summary.status, "completed");
+  ASSERT_EQ(summary.expectations.size(), 2U);
+  EXPECT_TRUE(summary.expectations[0].met) << summary.expectations[0].found;
+  EXPECT_FALSE(summary.expectations[1].met);
+}
+
 }  // namespace
 }  // namespace ftrt::test

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <storage/progress.hpp>
@@ -57,6 +58,23 @@ TEST(progress, the_view_shows_what_the_training_thread_said_last) {
   EXPECT_EQ(view.collective_sequence, 11u);
   EXPECT_EQ(view.thread, static_cast<std::uint64_t>(::gettid()));
   EXPECT_GT(view.progress_ns, 0);
+}
+
+TEST(progress, tells_the_last_orders_that_were_obeyed) {
+  auto memory = fresh();
+  progress_writer writer{memory};
+  const progress_reader reader{memory};
+  EXPECT_TRUE(reader.injuries().empty());
+  writer.note_injury(7);
+  writer.note_injury(3);
+  EXPECT_EQ(reader.injuries(), (std::vector<std::uint64_t>{7, 3}));
+  for (std::uint64_t number = 100; number < 200; ++number) writer.note_injury(number);
+  const auto last = reader.injuries();
+  EXPECT_EQ(last.size(), injuries_kept);
+  EXPECT_EQ(std::ranges::count(last, 199U), 1);
+  EXPECT_EQ(std::ranges::count(last, 7U), 0);
+  EXPECT_EQ(reader.view().phase, train_phase::starting) << "no other word is touched";
+  EXPECT_EQ(reader.view().committed, iteration_id{0});
 }
 
 TEST(progress, C06_a_thread_that_waits_on_gives_a_sign_and_makes_no_progress) {

@@ -34,6 +34,10 @@ class scripted_run final : public run {
     ended_.notify_all();
   }
 
+  void expect(std::vector<expectation> expectations) {
+    summary_.expectations = std::move(expectations);
+  }
+
   [[nodiscard]] run_summary wait() override {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [this] { return !summary_.status.empty(); });
@@ -113,6 +117,31 @@ TEST_F(train_command, a_failed_run_ends_with_1_the_cause_on_stderr_and_a_summary
   EXPECT_EQ(run_it(ending_with("failed", "rank 1 crashed 5 times\033[2J")), 1);
   EXPECT_THAT(stderr_.text(), HasSubstr("the run failed: rank 1 crashed 5 times\\x1b[2J"));
   EXPECT_EQ(nlohmann::json::parse(test::read_file(asked_.summary)).at("status"), "failed");
+}
+
+starter ending_as(const std::string& status, std::vector<expectation> expectations) {
+  return [=](const run_options& options) -> tl::expected<std::unique_ptr<run>, start_error> {
+    auto made = std::make_unique<scripted_run>(options);
+    made->expect(expectations);
+    made->end(status, status == "failed" ? "it was to" : "");
+    return made;
+  };
+}
+
+TEST_F(train_command, an_expectation_that_is_not_met_ends_with_1_and_is_named) {
+  const expectation met{"max_recoveries", "at most 3", "1", true};
+  const expectation unmet{"max_lost_iterations", "at most 0", "12", false};
+  EXPECT_EQ(run_it(ending_as("completed", {met})), 0);
+  EXPECT_THAT(stderr_.text(), IsEmpty());
+  EXPECT_EQ(run_it(ending_as("completed", {met, unmet})), 1);
+  EXPECT_THAT(stderr_.text(),
+              HasSubstr("ftrt: expect.max_lost_iterations: expected at most 0, found 12"));
+  EXPECT_THAT(stdout_.text(), HasSubstr("1 of 2 met"));
+}
+
+TEST_F(train_command, a_failure_that_is_expected_ends_with_0) {
+  EXPECT_EQ(run_it(ending_as("failed", {{"status", "failed", "failed", true}})), 0);
+  EXPECT_EQ(run_it(ending_as("failed", {{"max_recoveries", "at most 3", "1", true}})), 1);
 }
 
 TEST_F(train_command, a_summary_on_stdout_leaves_nothing_else_there) {

@@ -5,6 +5,7 @@
 #include <ftrt/scenario.hpp>
 #include <ftrt/stop.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <string>
@@ -12,6 +13,7 @@
 #include "tools/ftrt/catalog_commands.hpp"
 #include "tools/ftrt/check_command.hpp"
 #include "tools/ftrt/complain.hpp"
+#include "tools/ftrt/guard.hpp"
 #include "tools/ftrt/options.hpp"
 #include "tools/ftrt/stop_command.hpp"
 #include "tools/ftrt/train_command.hpp"
@@ -31,26 +33,70 @@ std::vector<std::string> overrides_for_training(const options& asked) {
   return overrides;
 }
 
-int train_scenario(const options& asked, output& out, output& errors) {
-  signals interrupts;
-  const auto loaded = load_scenario(asked.scenario, overrides_for_training(asked));
-  if (!loaded) return static_cast<int>(complain(errors, loaded.error()));
-  const auto start = [&loaded](const run_options& with) {
-    auto started = run::start(loaded->values, with);
-    if (!started) locate(started.error().refused, loaded->resolved);
+// One training, with what it needs.
+struct job {
+  const options& asked;
+  signals& interrupts;
+  output& out;
+  output& errors;
+};
+
+int start_run(const job& work, const loaded_scenario& loaded, const life& now) {
+  const auto start = [&](run_options with) {
+    with.process_may_be_killed = static_cast<bool>(now.tell);
+    auto started = run::start(loaded.values, with);
+    if (!started) locate(started.error().refused, loaded.resolved);
+    if (started && now.tell) now.tell((*started)->directory());
     return started;
   };
-  return train(asked, start, interrupts, out, errors);
+  return train(work.asked, start, work.interrupts, work.out, work.errors);
 }
 
-int resume_run(const options& asked, output& out, output& errors) {
+int resume_run(const job& work, const std::filesystem::path& directory,
+               const std::vector<std::string>& overrides, const life& now) {
+  if (now.tell) now.tell(directory);
+  const auto start = [&](run_options with) {
+    with.process_may_be_killed = static_cast<bool>(now.tell);
+    return run::resume(directory.parent_path(), directory.filename().string(), overrides, with);
+  };
+  return train(work.asked, start, work.interrupts, work.out, work.errors);
+}
+
+bool kills_this_process(const scenario& values) {
+  return std::ranges::any_of(values.chaos, [](const chaos_entry& entry) {
+    return entry.kind == chaos_kind::kill_supervisor;
+  });
+}
+
+int train_scenario(const options& asked, output& out, output& errors) {
   signals interrupts;
+  const job work{asked, interrupts, out, errors};
+  const auto loaded = load_scenario(asked.scenario, overrides_for_training(asked));
+  if (!loaded) return static_cast<int>(complain(errors, loaded.error()));
+  if (!kills_this_process(loaded->values)) return start_run(work, *loaded, {});
+  const auto live = [&](const life& now) {
+    return now.run_directory.empty() ? start_run(work, *loaded, now)
+                                     : resume_run(work, now.run_directory, {}, now);
+  };
+  return guard(live, errors);
+}
+
+int resume(const options& asked, output& out, output& errors) {
+  signals interrupts;
+  const job work{asked, interrupts, out, errors};
   const auto found = find_run(asked.runs_directory, asked.run_id);
   if (!found) return static_cast<int>(complain(errors, found.error()));
-  const auto start = [&](const run_options& with) {
-    return run::resume(found->directory.parent_path(), found->run_id, asked.overrides, with);
+  const auto& directory = found->directory;
+  // What is wrong with it, the resumption says better.
+  const auto loaded = load_scenario(directory / "scenario.toml", asked.overrides);
+  if (!loaded || !kills_this_process(loaded->values)) {
+    return resume_run(work, directory, asked.overrides, {});
+  }
+  const auto live = [&](const life& now) {
+    const bool first = now.run_directory.empty();  // overrides are kept from then on
+    return resume_run(work, directory, first ? asked.overrides : std::vector<std::string>{}, now);
   };
-  return train(asked, start, interrupts, out, errors);
+  return guard(live, errors);
 }
 
 int perform(const options& asked, output& out, output& errors) {
@@ -58,7 +104,7 @@ int perform(const options& asked, output& out, output& errors) {
     case command::train:
       return train_scenario(asked, out, errors);
     case command::resume:
-      return resume_run(asked, out, errors);
+      return resume(asked, out, errors);
     case command::stop:
       return static_cast<int>(stop(asked, stop_run, out, errors));
     case command::check:

@@ -52,6 +52,21 @@ std::string list(std::string_view name, std::string_view thing,
   return text;
 }
 
+std::string describe(const expectation& each) {
+  return each.name + ": expected " + each.expected + ", found " + each.found +
+         (each.met ? "" : ": NOT MET");
+}
+
+std::string expectations_of(const run_summary& summary) {
+  if (summary.expectations.empty()) return {};
+  const auto met = std::ranges::count_if(summary.expectations, &expectation::met);
+  std::string text =
+      entry("expectations",
+            std::to_string(met) + " of " + std::to_string(summary.expectations.size()) + " met");
+  for (const auto& each : summary.expectations) text += "    " + printable(describe(each)) + '\n';
+  return text;
+}
+
 std::string checkpoints_of(const run_summary& summary) {
   if (summary.checkpoints_committed == 0) return "none committed";
   return std::to_string(summary.checkpoints_committed) + " committed, the last at iteration " +
@@ -77,6 +92,7 @@ std::string describe(const run_summary& summary, const std::filesystem::path& di
                              format_seconds(summary.wall_seconds) + " in all, " +
                              counted(summary.world_size, "rank") + ", " +
                              counted(summary.generations, "generation"));
+  text += expectations_of(summary);
   if (!directory.empty()) text += entry("directory", directory.string());
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -113,13 +114,34 @@ exit_code write_summary(const options& asked, const outcome& ended, output& out,
   return exit_code::failed;
 }
 
+bool met(const run_summary& summary) {
+  return std::ranges::all_of(summary.expectations, &expectation::met);
+}
+
+// A failure that the scenario asks for is none of the command's.
+bool is_as_expected(const run_summary& summary) {
+  const auto status = std::ranges::find(summary.expectations, "status", &expectation::name);
+  return summary.status == "failed" && status != summary.expectations.end() && status->met;
+}
+
+void complain_of_expectations(const run_summary& summary, output& errors) {
+  for (const auto& each : summary.expectations) {
+    if (each.met) continue;
+    errors.write("ftrt: expect." + printable(each.name) + ": expected " + printable(each.expected) +
+                 ", found " + printable(each.found) + '\n');
+  }
+}
+
 int code_of(const outcome& ended, std::optional<int> signal, output& errors) {
   if (!ended.started) {
     const auto code = complain(errors, ended.not_started);
     const bool gave_way = signal && code == exit_code::failed;
     return gave_way ? 128 + *signal : static_cast<int>(code);
   }
-  if (ended.summary.status == "completed") return static_cast<int>(exit_code::done);
+  if (!met(ended.summary)) return static_cast<int>(exit_code::failed);
+  if (ended.summary.status == "completed" || is_as_expected(ended.summary)) {
+    return static_cast<int>(exit_code::done);
+  }
   // Without a signal of ours it was asked from outside (`ftrt stop`): as SIGTERM would have it.
   if (ended.summary.status == "stopped") return 128 + signal.value_or(SIGTERM);
   return static_cast<int>(exit_code::failed);
@@ -145,6 +167,7 @@ int train(const options& asked, const starter& start, signals& interrupts, outpu
   if (ended.started && ended.summary.status == "failed") {
     errors.write("ftrt: the run failed: " + printable(ended.summary.error) + '\n');
   }
+  complain_of_expectations(ended.summary, errors);
   int code = code_of(ended, watched.stopped_by(), errors);
   if (ended.started && ended.summary.status == "stopped" && !ended.summary.error.empty() &&
       !watched.in_a_hurry()) {

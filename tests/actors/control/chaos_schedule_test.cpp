@@ -20,7 +20,7 @@ TEST(chaos_schedule, a_fault_at_an_iteration_fires_once_even_when_the_poll_is_la
   EXPECT_TRUE(schedule.due(iteration_id{299}, 1s).empty());
   const auto due = schedule.due(iteration_id{307}, 2s);
   ASSERT_EQ(due.size(), 1U);
-  EXPECT_EQ(due[0].ranks, (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(due[0].what.ranks, (std::vector<std::uint32_t>{1}));
   EXPECT_TRUE(schedule.due(iteration_id{308}, 3s).empty());
 }
 
@@ -47,12 +47,12 @@ TEST(chaos_schedule, wrong_numbers_are_ordered_ahead_of_their_exact_iteration) {
   EXPECT_TRUE(schedule.due(iteration_id{1000 - chaos_schedule::lead - 1}, 1s).empty());
   auto due = schedule.due(iteration_id{1000 - chaos_schedule::lead}, 2s);
   ASSERT_EQ(due.size(), 1U);
-  EXPECT_EQ(due[0].at_iteration, 1000U);
+  EXPECT_EQ(due[0].what.at_iteration, 1000U);
   EXPECT_TRUE(schedule.due(iteration_id{1100}, 3s).empty());
   due = schedule.due(iteration_id{2000 - chaos_schedule::lead}, 4s);
   ASSERT_EQ(due.size(), 1U);
-  EXPECT_EQ(due[0].at_iteration, 2000U);
-  EXPECT_NE(due[0].seed, 40U) << "not the same number each time";
+  EXPECT_EQ(due[0].what.at_iteration, 2000U);
+  EXPECT_NE(due[0].what.seed, 40U) << "not the same number each time";
 }
 
 TEST(chaos_schedule, time_counts_from_the_first_commit) {
@@ -94,7 +94,7 @@ TEST(chaos_schedule, all_ranks_means_every_rank_of_the_world_and_a_count_ends_it
   chaos_schedule schedule{{entry}, 3};
   const auto due = schedule.due(iteration_id{10}, 1s);
   ASSERT_EQ(due.size(), 1U);
-  EXPECT_EQ(due[0].ranks, (std::vector<std::uint32_t>{0, 1, 2}));
+  EXPECT_EQ(due[0].what.ranks, (std::vector<std::uint32_t>{0, 1, 2}));
   EXPECT_EQ(schedule.due(iteration_id{20}, 1s).size(), 1U);
   EXPECT_TRUE(schedule.due(iteration_id{30}, 1s).empty());
 }
@@ -106,6 +106,103 @@ TEST(chaos_schedule, poison_is_left_to_the_workers) {
   chaos_schedule schedule{{entry}, 2};
   EXPECT_TRUE(schedule.empty());
   EXPECT_TRUE(schedule.due(iteration_id{10}, 1s).empty());
+  EXPECT_TRUE(schedule.unfired().empty()) << "nobody knows whether it met anybody";
+  // Entries keep the numbers that the scenario gives them.
+  auto later = kill_of(0);
+  later.at_iteration = 10;
+  chaos_schedule both{{entry, later}, 2, {{}, {}}};
+  const auto due = both.due(iteration_id{10}, 1s);
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0].entry, 1U);
+}
+
+fault_history history_of(std::initializer_list<std::uint64_t> iterations) {
+  fault_history history;
+  for (const auto iteration : iterations) history.firings.push_back({iteration_id{iteration}, {}});
+  return history;
+}
+
+TEST(chaos_schedule, what_happened_before_the_run_was_resumed_does_not_happen_again) {
+  auto once = kill_of(0);
+  once.at_iteration = 300;
+  auto repeated = kill_of(1);
+  repeated.every_iterations = 100;
+  auto counted = kill_of(1);
+  counted.every_iterations = 100;
+  counted.max_count = 2;
+  auto later = kill_of(0);
+  later.at_iteration = 400;
+  chaos_schedule schedule{{once, repeated, counted, later},
+                          2,
+                          {history_of({300}), history_of({100, 200}), history_of({100, 200}), {}}};
+  // Resumed at 150, so that some iterations come again.
+  EXPECT_TRUE(schedule.due(iteration_id{150}, 1s).empty());
+  EXPECT_TRUE(schedule.due(iteration_id{299}, 2s).empty());
+  auto due = schedule.due(iteration_id{300}, 3s);
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0].entry, 1U);
+  due = schedule.due(iteration_id{400}, 4s);
+  ASSERT_EQ(due.size(), 2U);
+  EXPECT_EQ(due[1].entry, 3U);
+}
+
+TEST(chaos_schedule, random_times_go_on_where_the_run_before_left_them) {
+  auto entry = kill_of(0);
+  entry.mtbf = 1s;
+  entry.seed = 3;
+  const auto pauses = [&](const std::vector<fault_history>& history, std::size_t count) {
+    chaos_schedule schedule{{entry}, 2, history};
+    std::vector<std::chrono::nanoseconds> made;
+    auto last = 0ms;
+    for (auto now = 0ms; made.size() < count; now += 1ms) {
+      if (schedule.due(iteration_id{1}, now + 1h).empty()) continue;
+      made.push_back(now - last);
+      last = now;
+    }
+    return made;
+  };
+  const auto whole = pauses({}, 6);
+  const auto rest = pauses({history_of({1, 1, 1})}, 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(static_cast<double>(rest[i].count()), static_cast<double>(whole[i + 3].count()),
+                2e6);
+  }
+}
+
+TEST(chaos_schedule, faults_of_phases_that_say_no_time_are_due_before_there_are_workers) {
+  auto entry = kill_of(1);
+  entry.in = chaos_phase::start;
+  auto other = kill_of(0);
+  other.at_iteration = 5;
+  chaos_schedule schedule{{other, entry}, 2};
+  EXPECT_EQ(schedule.unfired().size(), 2U);
+  const auto due = schedule.due_at_once();
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0].entry, 1U);
+  EXPECT_EQ(due[0].what.at_iteration, 0U);
+  EXPECT_TRUE(schedule.due_at_once().empty());
+  EXPECT_TRUE(schedule.due(iteration_id{4}, 1s).empty());
+  EXPECT_EQ(schedule.unfired(), (std::vector<std::size_t>{0}));
+  EXPECT_EQ(schedule.due(iteration_id{5}, 2s).size(), 1U);
+  EXPECT_TRUE(schedule.unfired().empty());
+  // Not after a resumption either.
+  chaos_schedule resumed{{other, entry}, 2, {{}, history_of({0})}};
+  EXPECT_TRUE(resumed.due_at_once().empty());
+}
+
+TEST(chaos_schedule, a_fault_of_a_phase_is_ordered_ahead_but_not_that_of_a_start) {
+  auto in_optimizer = kill_of(1);
+  in_optimizer.in = chaos_phase::optimizer;
+  in_optimizer.at_iteration = 1000;
+  auto in_start = kill_of(1);
+  in_start.in = chaos_phase::start;
+  in_start.at_iteration = 1000;
+  chaos_schedule schedule{{in_optimizer, in_start}, 2};
+  const auto due = schedule.due(iteration_id{1000 - chaos_schedule::lead}, 1s);
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0].entry, 0U);
+  EXPECT_EQ(due[0].what.at_iteration, 1000U);
+  EXPECT_EQ(schedule.due(iteration_id{1000}, 2s).size(), 1U);
 }
 
 }  // namespace

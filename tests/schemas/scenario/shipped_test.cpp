@@ -23,6 +23,7 @@ std::map<std::string, std::string> training_of(const loaded_scenario& loaded) {
   for (const auto& value : loaded.resolved) {
     // What is done about a NaN or a poisoned batch changes nothing where there is none.
     const bool may_differ = value.key == "run.name" || value.key.starts_with("chaos") ||
+                            value.key.starts_with("expect.") ||
                             value.key == "train.on_non_finite" ||
                             value.key == "supervision.poisoned_batch" ||
                             value.key == "checkpoint.restore_from_memory" ||
@@ -48,10 +49,15 @@ TEST(shipped_scenarios, the_faulty_ones_train_exactly_as_mnist_does) {
   EXPECT_GT(plain.size(), 50u);
   for (const auto* name :
        {"kill_rank.toml", "kill_all.toml", "kill_all_memory.toml", "kill_actors.toml",
-        "stop_rank.toml", "flip_bit.toml", "nan.toml", "poisoned_batch.toml"}) {
+        "stop_rank.toml", "flip_bit.toml", "nan.toml", "slow.toml", "kill_zygote.toml",
+        "kill_supervisor.toml", "clock_jump.toml", "kill_in_phases.toml", "stop_in_phases.toml",
+        "poisoned_batch.toml"}) {
     const auto faulty = load_well("chaos/" + std::string{name});
     EXPECT_EQ(training_of(faulty), plain) << name;
     EXPECT_FALSE(faulty.values.chaos.empty()) << name;
+    const bool loses_batches = std::string{name} == "poisoned_batch.toml";
+    EXPECT_EQ(faulty.values.expect.weights_digest, loses_batches ? "" : "same_as_fault_free")
+        << name;
   }
 }
 
@@ -109,7 +115,28 @@ TEST(shipped_scenarios, kill_actors_kills_every_kind_of_actor) {
                                            "trainer:1"));
 }
 
+TEST(shipped_scenarios, strike_in_every_phase) {
+  std::set<chaos_phase> phases;
+  for (const auto& entry : load_well("chaos/kill_in_phases.toml").values.chaos) {
+    EXPECT_EQ(entry.kind, chaos_kind::kill);
+    phases.insert(entry.in);
+  }
+  EXPECT_EQ(phases.size(), 7U);
+  EXPECT_FALSE(phases.contains(chaos_phase::any));
+}
+
+TEST(shipped_scenarios, show_every_kind) {
+  std::set<chaos_kind> kinds;
+  const auto folder = test::source_tree() / "scenarios/chaos";
+  for (const auto& file : std::filesystem::directory_iterator{folder}) {
+    const auto name = file.path().filename().string();
+    for (const auto& entry : load_well("chaos/" + name).values.chaos) kinds.insert(entry.kind);
+  }
+  EXPECT_EQ(kinds.size(), 10U);
+}
+
 TEST(shipped_scenarios, run_without_faults_when_asked) {
+  EXPECT_TRUE(load_well("chaos/slow.toml", {"chaos=[]"}).values.expect.weights_digest.empty());
   EXPECT_TRUE(load_well("chaos/kill_all.toml", {"chaos=[]"}).values.chaos.empty());
 }
 
