@@ -18,7 +18,9 @@ using trainer_actor = caf::typed_actor<
     // The host table: the process is dead.
     caf::reacts_to<worker_exited>,
     // Look again whether a worker that closed its socket is dead by now.
-    caf::reacts_to<tick>>;
+    caf::reacts_to<tick>,
+    // Has enough been dealt with of what the worker said, to hear more?
+    caf::reacts_to<read_on>>;
 
 }  // namespace ftrt::actors
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <optional>
 #include <storage/checkpoint.hpp>
 #include <storage/finite.hpp>
@@ -161,7 +162,12 @@ checkpoint_settled settle(const run_context& context, storage::catalog& catalog,
 
 void post_persist(const run_context& context, std::shared_ptr<held_set> held) {
   context.storage->post([&context, held = std::move(held)](storage::catalog& catalog) mutable {
-    auto settled = settle(context, catalog, *held);
+    checkpoint_settled settled{held->set.branch, held->set.iteration, false, "out of memory"};
+    try {
+      settled = settle(context, catalog, *held);
+    } catch (const std::bad_alloc&) {  // whoever waits for it must hear of it
+      context.record(event::kind::checkpoint_failed, name_of(held->set.iteration), settled.text);
+    }
     held.reset();  // who is told may want the slots
     context.post<checkpoint_actor>(std::move(settled));
   });

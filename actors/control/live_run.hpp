@@ -81,8 +81,8 @@ class live_run final : public run {
   std::vector<fault_history> history_;
   chaos_schedule chaos_;
   standing_orders orders_;
+  run_context context_;  // what is queued below may still look into it
   host::storage_thread storage_;
-  run_context context_;
   host::job_thread searcher_;
 
   std::mutex mutex_;

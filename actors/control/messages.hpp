@@ -51,6 +51,7 @@ struct checkpoint_settled {
 };
 // Internal alarms.
 struct tick {};
+struct read_on {};
 struct chaos_tick {};
 struct deadline_alarm {
   std::uint64_t token = 0;
@@ -73,6 +74,7 @@ struct run_ended {
 
 }  // namespace ftrt::actors
 
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::read_on)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::worker_message)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::tell_worker)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ftrt::actors::worker_started)

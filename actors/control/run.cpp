@@ -21,6 +21,11 @@ tl::unexpected<start_error> failed(error why) {
   return tl::unexpected(start_error{{}, std::move(why)});
 }
 
+// As things stand; whoever asks can mend it, and nothing was left behind.
+tl::unexpected<start_error> not_allowed(error why) {
+  return tl::unexpected(start_error{{}, std::move(why), true});
+}
+
 tl::unexpected<start_error> refused(std::vector<diagnostic> faults) {
   return tl::unexpected(start_error{std::move(faults), std::nullopt});
 }
@@ -54,10 +59,10 @@ result<void> enough_descriptors(std::uint32_t ranks) {
 tl::expected<std::unique_ptr<host::host_table>, start_error> start_host(
     const scenario& values, const run_options& options) {
   if (auto enough = enough_descriptors(values.cluster.ranks); !enough) {
-    return failed(std::move(enough.error()));
+    return not_allowed(std::move(enough.error()));
   }
   auto program = host::find_worker_program(options.worker_program);
-  if (!program) return failed(std::move(program.error()));
+  if (!program) return not_allowed(std::move(program.error()));
   return host::host_table::start(config_of(values, std::move(*program)));
 }
 
@@ -176,7 +181,7 @@ tl::expected<std::unique_ptr<run>, start_error> run::start(const scenario& value
   auto directory =
       storage::run_directory::create(values.run.directory, values.run.name, to_toml(values),
                                      bytes_needed(values, (*host)->program()));
-  if (!directory) return failed(std::move(directory.error()));
+  if (!directory) return not_allowed(std::move(directory.error()));
   std::vector<std::string> notes;
   auto catalog = storage::catalog::open(directory->path(), directory->id(), notes);
   if (!catalog) return failed(std::move(catalog.error()));
@@ -189,9 +194,9 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
     const std::filesystem::path& runs_directory, const std::string& run_id,
     const std::vector<std::string>& overrides, const run_options& options) {
   auto row = find_run(runs_directory, run_id);
-  if (!row) return failed(std::move(row.error()));
+  if (!row) return not_allowed(std::move(row.error()));
   auto directory = storage::run_directory::open(row->directory);
-  if (!directory) return failed(std::move(directory.error()));
+  if (!directory) return not_allowed(std::move(directory.error()));
   const auto file = directory->scenario_file();
   auto values = scenario_to_resume(file, overrides);
   if (!values) return refused(std::move(values.error()));

@@ -133,6 +133,7 @@ void run_supervisor_state::hear(const worker_message& said) {
           context->record(event::kind::message_refused, "trainer:" + std::to_string(rank.value()),
                           "a worker may not send " + std::string{protocol::name_of(said.message)},
                           rank);
+          context->host->kill_worker(rank, incarnation, "broke the protocol");
         }
       },
       said.message);

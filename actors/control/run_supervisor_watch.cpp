@@ -114,6 +114,10 @@ void run_supervisor_state::look_for_hangs(const std::vector<recovery::sighting>&
     context->host->kill_worker(culprit.rank, now.ranks[culprit.rank.value()].incarnation,
                                culprit.reason);
   }
+  for (const auto& each : found.starved) {
+    context->record(event::kind::warning, "trainer:" + std::to_string(each.rank.value()),
+                    each.reason + ": the machine has too much to do", each.rank);
+  }
   if (!found.stuck) return;
   context->record(event::kind::warning, "run", *found.stuck + ": the communicator is made anew");
   feed(recovery::peers_reported_lost{now.generation, {}});

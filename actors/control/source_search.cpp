@@ -2,6 +2,7 @@
 #include <actors/control/source_search.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <storage/checkpoint.hpp>
 #include <utility>
 
@@ -14,23 +15,25 @@ using recovery::rung;
 class search {
  public:
   search(const run_context& context, const recovery::find_source& what)
-      : context_(context), what_(what), memory_(context, what) {}
+      : context_(context), what_(what), memory_(std::in_place, context, what) {}
 
   // What every checkpoint would have to be newer than to be preferred. Checkpoints of this process
   // are on the board; those before it are where its branch of history began, or before that, and
   // those past the last agreement do not count.
   std::optional<rung> in_memory() {
     const iteration_id newest_checkpoint{context_.board->last_checkpoint_iteration()};
-    return memory_.newest(
+    return memory_->newest(
         std::min(newest_checkpoint, what_.not_beyond.value_or(newest_checkpoint)));
   }
+  // It holds the memories of the dead, which are not to wait for a disk that hangs.
+  void forget_memory() { memory_.reset(); }
 
   std::optional<rung> anywhere(storage::catalog& catalog) {
     for (const auto& candidate : usable(catalog)) {
-      if (auto found = memory_.newest(candidate.manifest.iteration)) return found;
+      if (auto found = memory_->newest(candidate.manifest.iteration)) return found;
       if (auto found = checkpoint(catalog, candidate)) return found;
     }
-    return memory_.newest(iteration_id{});
+    return memory_->newest(iteration_id{});
   }
 
   // Those that nobody may come back to, though nobody was about to.
@@ -81,7 +84,7 @@ class search {
 
   const run_context& context_;
   recovery::find_source what_;
-  memory_search memory_;
+  std::optional<memory_search> memory_;
 };
 
 }  // namespace
@@ -90,6 +93,7 @@ void post_find_source(const run_context& context, const recovery::find_source& w
   context.searcher->post([&context, what] {
     const auto one = std::make_shared<search>(context, what);
     if (auto found = one->in_memory()) {
+      one->forget_memory();
       // Before the answer: it opens a branch, which leaves these behind.
       context.storage->post([one](storage::catalog& catalog) { one->set_aside_disputed(catalog); });
       return context.post<run_supervisor_actor>(

@@ -67,11 +67,11 @@ struct trainer_state {
   void pause() {
     reading = false;
     self->halt(connection);
-    wake_up(until_heard);
+    wake_up(until_heard, read_on{});
   }
-  void read_on() {
+  void hear_more() {
     if (reading || !open) return;
-    if (credit.outstanding() > most_unheard / 2) return wake_up(until_heard);
+    if (credit.outstanding() > most_unheard / 2) return wake_up(until_heard, read_on{});
     reading = true;
     self->trigger(connection);
   }
@@ -103,14 +103,15 @@ struct trainer_state {
     if (!worker || worker->dead) {
       self->quit(make_error(trainer_exit::worker_lost));
     } else if (!open) {
-      wake_up(look_again);
+      wake_up(look_again, tick{});
     }
   }
 
   // With no sender: CAF 0.17 leaves the mailbox of a broker that quit open, and a message there
   // whose sender is the broker itself would keep both for ever.
-  void wake_up(std::chrono::milliseconds after) {
-    caf::delayed_anon_send(caf::actor_cast<trainer_actor>(self), after, tick{});
+  template <class Alarm>
+  void wake_up(std::chrono::milliseconds after, Alarm alarm) {
+    caf::delayed_anon_send(caf::actor_cast<trainer_actor>(self), after, alarm);
   }
 
   // Still alive without its socket, and nobody told it to leave.
@@ -139,10 +140,8 @@ trainer_broker::behavior_type trainer_behavior(trainer_self self, const run_cont
   return {
       [self](tell_worker& what) { self->state.tell(what.message); },
       [self](worker_exited&) { self->state.look(); },
-      [self](tick) {
-        self->state.read_on();
-        self->state.look_again_later();
-      },
+      [self](tick) { self->state.look_again_later(); },
+      [self](read_on) { self->state.hear_more(); },
       [self](caf::io::new_data_msg& data) { self->state.read(data.buf); },
       [self](caf::io::connection_closed_msg&) { self->state.closed(); },
   };

@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace ftrt::host {
+namespace {
+
+// A rollback past more than so many of them finds the rest in the catalog.
+constexpr std::size_t most_checkpoints = 1024;
+
+}  // namespace
 
 run_board::run_board(std::string run_id, std::uint32_t world_size, std::uint64_t total_iterations,
                      std::uint64_t iterations_per_epoch)
@@ -36,6 +42,7 @@ std::vector<iteration_id> run_board::left_out() const {
 
 void run_board::set_membership(membership now) {
   const std::lock_guard lock{mutex_};
+  if (now.branch != membership_.branch) branches_.push_back({now.branch, now.from});
   membership_ = now;
   if (const auto before = std::exchange(died_at_, std::nullopt)) {
     most_lost_ = *before > now.from.value() ? *before - now.from.value() : 0;
@@ -89,13 +96,13 @@ void run_board::roll_back_to(iteration_id iteration, generation_id generation,
   oldest_generation_ = generation.value();
   rolled_back_to_ = iteration.value();
   evaluated_ = std::min(evaluated_, iteration.value());
-  summary_.last_checkpoint_iteration =
-      std::min(summary_.last_checkpoint_iteration, iteration.value());
+  checkpoints_.erase(checkpoints_.upper_bound(iteration.value()), checkpoints_.end());
   agreed_ = std::min(agreed_, iteration);
   // Commits of which no record was read before they became void.
   const auto most = latest_.total_iterations > 0 ? latest_.total_iterations : reached.value();
   const auto executed_to = std::min(reached.value(), most);
-  if (executed_to > counted_) executed_ += executed_to - counted_;
+  const auto read_later = std::max(counted_, iteration.value());
+  if (executed_to > read_later) executed_ += executed_to - read_later;
   const auto newest = std::max(executed_to, counted_);
   if (newest > iteration.value()) most_lost_ = std::max(most_lost_, newest - iteration.value());
   if (iteration.value() >= counted_) return;
@@ -137,7 +144,7 @@ double run_board::last_checkpoint_ms() const {
 
 std::uint64_t run_board::last_checkpoint_iteration() const {
   const std::lock_guard lock{mutex_};
-  return summary_.last_checkpoint_iteration;
+  return last_checkpoint();
 }
 
 bool run_board::is_history(branch_id branch, iteration_id iteration) const {
@@ -146,7 +153,9 @@ bool run_board::is_history(branch_id branch, iteration_id iteration) const {
 }
 
 bool run_board::is_history_locked(branch_id branch, iteration_id iteration) const {
-  return branch == membership_.branch || iteration <= membership_.from;
+  for (const auto& each : branches_)
+    if (each.opened > branch && iteration > each.from) return false;
+  return true;
 }
 
 void run_board::set_checkpoint(branch_id branch, iteration_id iteration, double ms) {
@@ -155,8 +164,12 @@ void run_board::set_checkpoint(branch_id branch, iteration_id iteration, double 
   ++summary_.checkpoints_committed;
   if (!is_history_locked(branch, iteration)) return;
   // Not in order where a new checkpoint actor finds several that nobody has written yet.
-  summary_.last_checkpoint_iteration =
-      std::max(summary_.last_checkpoint_iteration, iteration.value());
+  checkpoints_.insert(iteration.value());
+  if (checkpoints_.size() > most_checkpoints) checkpoints_.erase(checkpoints_.begin());
+}
+
+std::uint64_t run_board::last_checkpoint() const {
+  return checkpoints_.empty() ? 0 : *checkpoints_.rbegin();
 }
 
 void run_board::set_agreed(iteration_id iteration) {
@@ -228,6 +241,7 @@ std::uint64_t run_board::last_iteration() const {
 run_summary run_board::summary() const {
   const std::lock_guard lock{mutex_};
   auto made = summary_;
+  made.last_checkpoint_iteration = last_checkpoint();
   made.epochs = static_cast<double>(made.iterations) / static_cast<double>(iterations_per_epoch_);
   if (executed_ > 0) {
     made.samples_per_second = samples_per_second();

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <schemas/protocol/messages.hpp>
+#include <set>
 #include <storage/progress.hpp>
 #include <string>
 #include <vector>
@@ -82,11 +83,18 @@ class run_board {
 
  private:
   [[nodiscard]] double samples_per_second() const;
+  [[nodiscard]] std::uint64_t last_checkpoint() const;
   [[nodiscard]] bool is_history_locked(branch_id branch, iteration_id iteration) const;
 
   mutable std::mutex mutex_;
   run_summary summary_;
   membership membership_;
+  struct branch_point {
+    branch_id opened;
+    iteration_id from;  // of older branches, nothing past it is history
+  };
+  std::vector<branch_point> branches_;
+  std::set<std::uint64_t> checkpoints_;  // iterations of this process's, in the history that stands
   progress latest_;
   std::uint64_t iterations_per_epoch_;
   std::uint64_t executed_ = 0;   // iterations, those that were undone or redone included

@@ -5,6 +5,19 @@
 
 namespace ftrt::host {
 
+namespace {
+
+event told_of(std::uint64_t shed) {
+  event lost;
+  lost.what = event::kind::warning;
+  lost.subject = "storage";
+  lost.text = std::to_string(shed) + " events are on no record: the disk was too slow";
+  lost.wall_time_ms = unix_now_ms();
+  return lost;
+}
+
+}  // namespace
+
 storage_thread::storage_thread(storage::catalog catalog, storage::event_log log, observer& watcher)
     : catalog_(std::move(catalog)),
       log_(std::move(log)),
@@ -46,6 +59,10 @@ void storage_thread::announce(event& what) {
 void storage_thread::queue(event what, bool logged) {
   {
     const std::lock_guard lock{mutex_};
+    if (events_.size() >= max_events) {
+      ++shed_;
+      return;
+    }
     events_.push_back({std::move(what), logged});
   }
   wake_.notify_one();
@@ -79,7 +96,9 @@ void storage_thread::work() {
     wake_.wait(lock, [this] { return stopping_ || !jobs_.empty() || !events_.empty(); });
     if (jobs_.empty() && events_.empty()) return;
     busy_ = true;
-    const auto events = std::exchange(events_, {});
+    auto events = std::exchange(events_, {});
+    if (const auto shed = std::exchange(shed_, 0); shed > 0)
+      events.push_back({told_of(shed), false});
     job next;
     if (!jobs_.empty()) {
       next = std::move(jobs_.front());

@@ -19,14 +19,17 @@ namespace ftrt::host {
 //
 // Two queues: jobs, in order and never dropped (their number is bounded by their senders: as many
 // checkpoints as may be held, a few rows a generation), and events, written in batches between
-// jobs. Who has something to write again and again, whatever the disk does, asks for room first and
-// is refused where a disk hangs: metrics are the one thing that is shed.
+// jobs. A disk that hangs for long costs the newest of these their place on it, with a count; the
+// observer hears of all. Who has something to write again and again, whatever the disk does, asks
+// for room first and is refused where a disk hangs.
 class storage_thread {
  public:
   using job = std::function<void(storage::catalog&)>;
 
   // Jobs that may wait before there is no room for what may be shed.
   static constexpr std::size_t max_waiting = 256;
+  // Events that may wait.
+  static constexpr std::size_t max_events = 16384;
 
   storage_thread(storage::catalog catalog, storage::event_log log, observer& watcher);
   // Does all queued work first.
@@ -66,6 +69,7 @@ class storage_thread {
   std::condition_variable idle_;
   std::deque<job> jobs_;
   std::vector<queued> events_;
+  std::uint64_t shed_ = 0;  // events, since it was last told of
   bool busy_ = false;
   bool stopping_ = false;
   std::thread thread_;

@@ -86,6 +86,7 @@ findings progress_watch::look(time_point now, const state& group, std::span<cons
   learn(group, seen);
 
   findings found;
+  tell_starved(found, group, seen);
   for (const rank_id rank : blame(group, seen)) accuse(found, rank, group, seen, "");
   if (found.culprits.empty() && all_wait(group, seen)) escalate(found, group, seen);
   // Whoever is not gone by the next time gets as long again.
@@ -133,7 +134,10 @@ void progress_watch::note(std::span<const sighting> seen) {
     track& t = tracks_[r];
     const auto& page = seen[r].page;
     learn_of_evaluation(t, seen[r]);
-    if (page.progress_ns != t.progress_ns) t.progressed = t.gave_sign = here();
+    if (page.progress_ns != t.progress_ns) {
+      t.progressed = t.gave_sign = here();
+      t.tell_at = starved_for_long;
+    }
     if (page.waiting_ns != t.waiting_ns) t.gave_sign = here();
     if (seen[r].processor) {
       t.starved.note(*last_look_, seen[r].processor);
@@ -160,6 +164,19 @@ std::chrono::nanoseconds progress_watch::silence(const track& t, const moment& s
     silent = std::min(silent, *last_look_ - since.passed - starved);
   }
   return std::max(silent, std::chrono::nanoseconds{0});
+}
+
+// Nobody can give it a processor, but somebody may want to know why the run stands still.
+void progress_watch::tell_starved(findings& found, const state& group,
+                                  std::span<const sighting> seen) {
+  for (std::uint32_t r = 0; r < seen.size(); ++r) {
+    track& t = tracks_[r];
+    const auto starved = watched_ - t.progressed.watched - silence(t, t.progressed);
+    if (starved < t.tell_at) continue;
+    t.tell_at *= 2;
+    found.starved.push_back({rank_id{r}, cat("has waited for a processor for ", to_ms(starved),
+                                             " ms ", where(seen[r], group))});
+  }
 }
 
 // How long evaluations go without progress. Only what was followed by progress is known not to have

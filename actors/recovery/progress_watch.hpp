@@ -47,6 +47,7 @@ struct findings {
   };
   std::vector<culprit> culprits;     // to be killed
   std::optional<std::string> stuck;  // nobody is to blame: the communicator is to be made anew
+  std::vector<culprit> starved;  // waits for a processor: to be told of, at ever longer intervals
 };
 
 // Finds ranks that hang. Pure: no CAF, no clock, no descriptor; it is shown the progress pages at
@@ -80,6 +81,7 @@ class progress_watch {
   [[nodiscard]] std::chrono::nanoseconds evaluation_limit() const;
 
  private:
+  static constexpr std::chrono::seconds starved_for_long{10};
   // A moment of a rank: in time that was watched, in time that passed, and in time that it was
   // starved by then, which is filled in with the first look that knows.
   struct moment {
@@ -95,6 +97,7 @@ class progress_watch {
     moment progressed;
     moment gave_sign;  // progress, or word that it waits
     starvation starved;
+    std::chrono::nanoseconds tell_at = starved_for_long;  // of being starved, since it progressed
   };
   struct period {  // one stretch of joining or training of one generation
     phase at = phase::idle;
@@ -108,6 +111,7 @@ class progress_watch {
   [[nodiscard]] moment here() const { return {watched_, *last_look_, std::nullopt}; }
   // For how long since then it could have made progress and control would have seen it.
   [[nodiscard]] std::chrono::nanoseconds silence(const track& t, const moment& since) const;
+  void tell_starved(findings& found, const state& group, std::span<const sighting> seen);
   void learn(const state& group, std::span<const sighting> seen);
   void learn_of_evaluation(const track& t, const sighting& s);
   [[nodiscard]] bool waits_are_told(std::span<const sighting> seen) const;

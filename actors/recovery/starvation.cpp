@@ -4,7 +4,8 @@ namespace ftrt::recovery {
 namespace {
 
 // The kernel brings the account of a running thread up to date at its timer's ticks, 10 ms apart at
-// most: one that has not moved for longer is of a thread that waits.
+// most (a second on a core without ticks, where a thread that spins is excused for that long at a
+// time): one that has not moved for longer is of a thread that waits.
 constexpr std::chrono::milliseconds account_is_late{50};
 
 }  // namespace

@@ -41,9 +41,13 @@ struct run_options {
 };
 
 // Why a run did not start: the scenario or its data was refused (diagnostics), or the world failed.
+// `nothing_begun`: the place does not allow it (a runs directory that cannot be written, or is
+// full; a run that another process holds), which was found before anything was begun or left
+// behind.
 struct start_error {
   std::vector<diagnostic> refused;
   std::optional<error> failed;
+  bool nothing_begun = false;
 };
 
 // A training run under supervision: starts its workers, brings lost ones back, keeps checkpoints.

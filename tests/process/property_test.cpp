@@ -99,7 +99,7 @@ class drawn_scenario {
   void describe_faults() {
     const auto count = between(1, 4);
     for (std::uint64_t i = 0; i < count; ++i) {
-      faults_ << "[[chaos]]\nat_iteration = " << between(1, iterations - 10) << '\n';
+      faults_ << "[[chaos]]\nat_iteration = " << between(1, iterations - 60) << '\n';
       const auto dice = between(0, 9);
       if (dice < 5) {
         faults_ << "kind = \"kill\"\nrank = " << between(0, ranks_ - 1) << '\n';

@@ -7,28 +7,11 @@
 
 namespace ftrt::cli {
 
-namespace {
-
-// What was asked for cannot be, as things stand, and the one who asks can mend it; anything else
-// went wrong.
-bool is_refusal(error_code code) {
-  switch (code) {
-    case error_code::invalid_argument:
-    case error_code::not_found:
-    case error_code::refused:
-    case error_code::busy:
-    case error_code::no_space:
-      return true;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
-
 exit_code complain(output& errors, const error& failed) {
   errors.write("ftrt: " + printable(failed.describe()) + '\n');
-  return is_refusal(failed.code) ? exit_code::refused : exit_code::failed;
+  const bool usage =
+      failed.code == error_code::invalid_argument || failed.code == error_code::not_found;
+  return usage ? exit_code::refused : exit_code::failed;
 }
 
 exit_code complain(output& errors, const std::vector<diagnostic>& refused) {
@@ -38,7 +21,10 @@ exit_code complain(output& errors, const std::vector<diagnostic>& refused) {
 
 exit_code complain(output& errors, const start_error& not_started) {
   if (!not_started.refused.empty()) return complain(errors, not_started.refused);
-  return not_started.failed ? complain(errors, *not_started.failed) : exit_code::failed;
+  if (not_started.failed) {
+    errors.write("ftrt: " + printable(not_started.failed->describe()) + '\n');
+  }
+  return not_started.nothing_begun ? exit_code::refused : exit_code::failed;
 }
 
 void locate(std::vector<diagnostic>& faults, const std::vector<resolved_value>& resolved) {

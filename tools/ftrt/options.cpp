@@ -21,7 +21,8 @@ constexpr const char* examples = R"(Examples:
   ftrt stop                            have the run that is at work commit a checkpoint and end
   ftrt resume                          go on from the newest run's last good checkpoint
 
-Exit codes: 0 done; 1 the run failed; 2 usage, scenario or data refused;
+Exit codes: 0 done; 1 the run failed; 2 refused before anything began (usage,
+scenario, data, a place that cannot be written, a run that is held);
 129/130/143 stopped by SIGHUP/SIGINT/SIGTERM, 143 by 'ftrt stop' too (the
 first signal commits a checkpoint and stops, the second stops at once).
 The keys of a scenario are described in docs/scenario.md.)";

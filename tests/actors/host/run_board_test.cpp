@@ -62,6 +62,15 @@ TEST(run_board, commits_that_became_void_unread_cost_goodput_too) {
   EXPECT_NEAR(board.summary().goodput, 50.0 / 110.0, 1e-9) << "no more than the run can have";
 }
 
+TEST(run_board, commits_before_the_target_of_a_rollback_are_counted_once_though_read_after_it) {
+  auto board = board_of(100);
+  for (std::uint64_t i = 1; i <= 40; ++i) EXPECT_TRUE(board.count(commit(i)));
+  board.roll_back_to(iteration_id{45}, generation_id{2}, iteration_id{50});
+  for (std::uint64_t i = 41; i <= 45; ++i) EXPECT_TRUE(board.count(commit(i, 1)));
+  for (std::uint64_t i = 46; i <= 50; ++i) EXPECT_TRUE(board.count(commit(i, 2)));
+  EXPECT_NEAR(board.summary().goodput, 50.0 / 55.0, 1e-9);
+}
+
 TEST(run_board, what_was_never_measured_is_no_number) {
   const auto summary = board_of(100).summary();
   EXPECT_TRUE(std::isnan(summary.train_loss));
@@ -114,14 +123,30 @@ TEST(run_board, the_newest_checkpoint_stays_the_newest_until_a_rollback_goes_beh
   board.set_checkpoint(branch_id{1}, iteration_id{50}, 1);
   EXPECT_EQ(board.last_checkpoint_iteration(), 60U) << "found late by a new checkpoint actor";
   board.roll_back_to(iteration_id{55}, generation_id{2}, iteration_id{60});
-  EXPECT_EQ(board.last_checkpoint_iteration(), 55U) << "none past it is history";
+  EXPECT_EQ(board.last_checkpoint_iteration(), 50U) << "none past it is history";
   board.set_membership({generation_id{2}, branch_id{2}, generation_id{2}, iteration_id{55}});
   EXPECT_TRUE(board.is_history(branch_id{1}, iteration_id{55}));
   EXPECT_FALSE(board.is_history(branch_id{1}, iteration_id{60}));
   board.set_checkpoint(branch_id{1}, iteration_id{70}, 1);
-  EXPECT_EQ(board.last_checkpoint_iteration(), 55U) << "the disk came to it after the rollback";
+  EXPECT_EQ(board.last_checkpoint_iteration(), 50U) << "the disk came to it after the rollback";
   board.set_checkpoint(branch_id{2}, iteration_id{60}, 1);
   EXPECT_EQ(board.last_checkpoint_iteration(), 60U);
+  EXPECT_EQ(board.summary().last_checkpoint_iteration, 60U);
+  EXPECT_EQ(board.summary().checkpoints_committed, 4U);
+}
+
+TEST(run_board, a_branch_that_was_left_stays_void_whatever_comes_after_it) {
+  auto board = board_of(100);
+  board.set_membership({generation_id{1}, branch_id{1}, {}, {}});
+  board.set_membership({generation_id{2}, branch_id{2}, generation_id{2}, iteration_id{50}});
+  board.set_membership({generation_id{3}, branch_id{2}, generation_id{2}, iteration_id{80}});
+  EXPECT_TRUE(board.is_history(branch_id{1}, iteration_id{50}));
+  EXPECT_FALSE(board.is_history(branch_id{1}, iteration_id{70})) << "a rank was replaced at 80";
+  board.set_membership({generation_id{4}, branch_id{3}, generation_id{4}, iteration_id{75}});
+  EXPECT_FALSE(board.is_history(branch_id{1}, iteration_id{70})) << "though it is before 75";
+  EXPECT_TRUE(board.is_history(branch_id{2}, iteration_id{70}));
+  EXPECT_FALSE(board.is_history(branch_id{2}, iteration_id{76}));
+  EXPECT_TRUE(board.is_history(branch_id{3}, iteration_id{90}));
 }
 
 TEST(run_board, a_request_to_stop_outlives_whoever_heard_it_and_the_first_reason_stays) {

@@ -110,6 +110,22 @@ TEST(progress_watch, C06_a_starved_rank_that_gets_a_processor_and_does_nothing_w
       << why;
 }
 
+TEST(progress_watch, C06_a_rank_that_is_starved_for_long_is_told_of_ever_more_rarely) {
+  group g(2);
+  g.warm_up();
+  g.does(0, group::waits_in(train_phase::all_reduce));
+  g.does(1, group::hangs_in(train_phase::compute));
+  g.gets(1, group::no_processor());
+  std::vector<std::string> told;
+  for (int i = 0; i < 50 * 60; ++i) {
+    const auto found = g.tick();
+    EXPECT_EQ(named(found), "");
+    for (const auto& each : found.starved) told.push_back(each.reason);
+  }
+  ASSERT_EQ(told.size(), 3U) << "after 10, 20 and 40 seconds of a minute";
+  EXPECT_TRUE(told.front().starts_with("has waited for a processor for 10")) << told.front();
+}
+
 // Control did not look, and that is excused already.
 TEST(progress_watch, C06_what_control_missed_is_not_excused_twice) {
   group g(2);
