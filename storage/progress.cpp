@@ -25,10 +25,12 @@ enum word : std::size_t {
   word_waiting_ns = 16,  // and another one
   word_thread = 24,      // written once
   word_injured = 32,     // orders obeyed so far; their numbers stand behind it
+  word_collective_begun = 72,
+  word_collective_bytes,
 };
 
 constexpr std::size_t page_words = 512;
-constexpr std::size_t payload_words = 14;
+constexpr std::size_t payload_words = 15;
 // One word says whose turn the slot is: 2n+1 while record n is written, 2n+2 once it stands.
 constexpr std::size_t slot_words = 16;
 using payload = std::array<std::uint64_t, payload_words>;
@@ -110,6 +112,15 @@ digest128 digest_in(const progress_record& record) {
   return {record.optimizer_step, record.samples};
 }
 
+void set_reduced_bytes(progress_record& record, std::uint64_t bytes) {
+  record.accuracy = std::bit_cast<double>(bytes);
+}
+
+std::uint64_t reduced_bytes_in(const progress_record& record) {
+  const bool has_it = record.kind == record_kind::iteration;
+  return has_it ? std::bit_cast<std::uint64_t>(record.accuracy) : 0;
+}
+
 std::size_t progress_memory_bytes() {
   return (page_words + progress_ring_records * slot_words) * sizeof(std::uint64_t);
 }
@@ -127,6 +138,10 @@ void progress_writer::set_phase(train_phase phase) {
 }
 
 void progress_writer::set_generation(generation_id generation) {
+  // Collectives are counted anew in each.
+  store(base_, word_collective_begun, 0);
+  store(base_, word_collective_bytes, 0);
+  store(base_, word_collective_sequence, 0);
   store(base_, word_generation, generation.value());
   touch(base_);
 }
@@ -144,6 +159,12 @@ void progress_writer::set_micro_batch(std::uint64_t micro_batch) {
 
 void progress_writer::set_collective_sequence(std::uint64_t sequence) {
   store(base_, word_collective_sequence, sequence);
+  touch(base_);
+}
+
+void progress_writer::begin_collective(std::uint64_t number, std::uint64_t bytes) {
+  store(base_, word_collective_bytes, bytes);
+  store(base_, word_collective_begun, number);
   touch(base_);
 }
 
@@ -193,6 +214,8 @@ progress_view progress_reader::view() const {
   view.generation = generation_id{load(base_, word_generation)};
   view.micro_batch = load(base_, word_micro_batch);
   view.collective_sequence = load(base_, word_collective_sequence);
+  view.collective_begun = load(base_, word_collective_begun);
+  view.collective_bytes = load(base_, word_collective_bytes);
   view.progress_ns = static_cast<std::int64_t>(load(base_, word_progress_ns));
   view.waiting_ns = static_cast<std::int64_t>(load(base_, word_waiting_ns));
   view.thread = load(base_, word_thread);
@@ -224,6 +247,11 @@ std::optional<progress_record> progress_reader::next() {
     ++missed_;
   }
   return std::nullopt;
+}
+
+void progress_reader::seek_newest(std::uint64_t count) {
+  const auto appended = load(base_, word_appended);
+  position_ = appended - std::min({appended, count, std::uint64_t{progress_ring_records}});
 }
 
 }  // namespace ftrt::storage

@@ -34,7 +34,11 @@ struct progress_view {
   iteration_id iteration;  // the one at work
   iteration_id committed;
   std::uint64_t micro_batch = 0;
+  // Of the generation's collectives: how many are done, which one was begun last (their numbers are
+  // the same on all ranks, from 1), and how many bytes that one reduces or exchanges.
   std::uint64_t collective_sequence = 0;
+  std::uint64_t collective_begun = 0;
+  std::uint64_t collective_bytes = 0;
   std::int64_t progress_ns = 0;  // CLOCK_MONOTONIC of the last change of any field
   bool applying = false;         // state is between two iterations
   // CLOCK_MONOTONIC of the last time that it looked for a peer in vain and went to sleep again.
@@ -60,12 +64,13 @@ struct progress_record {
   double grad_norm = 0;           // before clipping; iteration only
   double lr = 0;                  // iteration only
   double loss_scale = 0;          // iteration only
-  double accuracy = 0;            // evaluation only, in [0, 1]
+  double accuracy = 0;            // evaluation only, in [0, 1]; see reduced_bytes_in()
   std::uint64_t samples = 0;      // of the whole window (or test set)
-  std::int64_t compute_ns = 0;    // forward and backward, before any waiting
+  std::int64_t compute_ns = 0;    // forward and backward, without what collectives took in them
   std::int64_t reduce_ns = 0;     // in collectives, waiting included
   std::int64_t step_ns = 0;       // the whole iteration
   std::int64_t committed_ns = 0;  // CLOCK_MONOTONIC
+  std::uint64_t collective_sequence = 0;  // collectives of its generation that were done by then
 };
 
 // A digest record: the ranks of a generation hold the same state after the same iteration, or one
@@ -74,6 +79,11 @@ struct progress_record {
                                             const digest128& digest, std::int64_t took_ns = 0);
 // What a record of that kind says.
 [[nodiscard]] digest128 digest_in(const progress_record& record);
+
+// An iteration record: the bytes that its collectives reduced or exchanged, of this rank's. They
+// stand where an evaluation has its accuracy, since a record is full.
+void set_reduced_bytes(progress_record& record, std::uint64_t bytes);
+[[nodiscard]] std::uint64_t reduced_bytes_in(const progress_record& record);
 
 inline constexpr std::size_t injuries_kept = 32;
 
@@ -94,6 +104,8 @@ class progress_writer {
   void begin_iteration(iteration_id iteration);
   void set_micro_batch(std::uint64_t micro_batch);
   void set_collective_sequence(std::uint64_t sequence);
+  // This rank is about to contribute to collective `number` of its generation.
+  void begin_collective(std::uint64_t number, std::uint64_t bytes);
   // Still waiting for a peer; said again and again while it lasts.
   void wait_on();
   // Between begin_apply and commit the state is torn; commit publishes `committed = iteration`.
@@ -125,6 +137,8 @@ class progress_reader {
   // Position for a reader that takes over from another one.
   [[nodiscard]] std::uint64_t position() const { return position_; }
   void seek(std::uint64_t position) { position_ = position; }
+  // Goes to the newest `count` records, or to the oldest one left; what lies before is not missed.
+  void seek_newest(std::uint64_t count);
 
  private:
   const std::byte* base_;

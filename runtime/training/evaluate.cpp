@@ -55,10 +55,12 @@ result<void> trainer::impl::evaluate() {
   times.compute_ns = monotonic_ns() - times.begin_ns;
   std::vector<evaluation_word> words(world_size);
   evaluation = {k, comm, world_size};
+  in_flight = 0;
+  begin_collective(sizeof word);
   auto status = comm->exchange(training::evaluation_key(k), std::as_bytes(std::span{&word, 1}),
                                std::as_writable_bytes(std::span{words}));
   if (!status) return status;
-  progress.set_collective_sequence(comm->sequence());
+  end_collectives();
   times.reduce_ns = monotonic_ns() - times.begin_ns - times.compute_ns;
   apply_evaluation(words);
   return {};

@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <ctime>
 #include <exception>
 #include <functional>
 #include <runtime/training/gradient_reducer.hpp>
@@ -11,6 +12,12 @@ namespace ftrt::training {
 namespace {
 
 using torch::autograd::variable_list;
+
+std::int64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
 
 class call_after final : public torch::autograd::FunctionPostHook {
  public:
@@ -47,6 +54,7 @@ void gradient_reducer::arm(communicator& comm) {
   comm_ = &comm;
   missing_ = plan_.parameters;
   next_ = 0;
+  spent_ns_ = 0;
   status_ = {};
 }
 
@@ -71,7 +79,9 @@ void gradient_reducer::parameter_ready(std::size_t parameter) noexcept {
 
 void gradient_reducer::begin_next() {
   if (inspector_) inspector_(plan_.regions[next_]);
+  const auto begun = monotonic_ns();
   status_ = comm_->begin_all_reduce(plan_.regions[next_], reduce_op::sum);
+  spent_ns_ += monotonic_ns() - begun;
   ++next_;
 }
 

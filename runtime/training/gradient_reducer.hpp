@@ -33,6 +33,8 @@ class gradient_reducer {
   [[nodiscard]] result<void> flush();
   // Forgets an iteration that was given up; the hooks do nothing until the next arm().
   void disarm();
+  // What collectives have taken since arm(), which is no part of computing.
+  [[nodiscard]] std::int64_t spent_ns() const { return spent_ns_; }
   // Called with each region before its reduction begins, from inside backward(): must not throw.
   void set_inspector(std::function<void(const bucket_region&)> inspector) {
     inspector_ = std::move(inspector);
@@ -48,6 +50,7 @@ class gradient_reducer {
   std::size_t next_ = 0;
   communicator* comm_ = nullptr;
   result<void> status_;
+  std::int64_t spent_ns_ = 0;
   std::unique_ptr<hooks> hooks_;
   std::function<void(const bucket_region&)> inspector_;
 };

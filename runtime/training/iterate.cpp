@@ -20,6 +20,7 @@ result<void> trainer::impl::iterate(iteration_id k) {
   const auto window = program.schedule->window_of(k);
   times = {monotonic_ns(), 0, 0};
   progress.begin_iteration(k);
+  in_flight = reduced_bytes = 0;
   if (std::ranges::binary_search(left_out, k)) return leave_out_window(window);
   progress.set_phase(storage::train_phase::compute);
   std::ranges::copy(state.buffers(), buffers_aside.begin());
@@ -30,14 +31,14 @@ result<void> trainer::impl::iterate(iteration_id k) {
   hurt(injury_moment::before_backward, k);
 
   const double loss_sum = compute(window);
-  times.compute_ns = monotonic_ns() - times.begin_ns;
+  times.compute_ns = monotonic_ns() - times.begin_ns - reducer->spent_ns();
   progress.set_phase(storage::train_phase::all_reduce);
   hurt(injury_moment::all_reduce, k);
   result<void> status = reducer->flush();
   begin_buffers(window, status);
   if (status) status = comm->finish_reductions();
   if (!status) return status;
-  progress.set_collective_sequence(comm->sequence());
+  end_collectives();
 
   return decide_and_apply(window, make_word(window, loss_sum));
 }
@@ -59,11 +60,12 @@ result<void> trainer::impl::decide_and_apply(const data::data_window& window,
   std::vector<control_word> words(world_size);
   progress.set_phase(storage::train_phase::decision);
   prepared = {k, comm, world_size};
+  begin_collective(sizeof(control_word));
   auto status = comm->exchange(training::decision_key(k), std::as_bytes(std::span{&word, 1}),
                                std::as_writable_bytes(std::span{words}));
   if (!status) return status;
   times.reduce_ns = monotonic_ns() - times.begin_ns - times.compute_ns;
-  progress.set_collective_sequence(comm->sequence());
+  end_collectives();
 
   const auto decided = training::decide(words);
   if (decided.divergent) {
@@ -95,6 +97,16 @@ bool trainer::impl::gives_up(const decision& decided) const {
 void trainer::impl::inspect(const bucket_region& region) {
   const auto floats = gradients().subspan(region.offset_bytes / sizeof(float), region.count);
   own_not_finite = own_not_finite || !training::all_finite(floats);
+}
+
+void trainer::impl::begin_collective(std::uint64_t bytes) {
+  reduced_bytes += bytes;
+  progress.begin_collective(comm->sequence() + ++in_flight, bytes);
+}
+
+void trainer::impl::end_collectives() {
+  in_flight = 0;
+  progress.set_collective_sequence(comm->sequence());
 }
 
 void trainer::impl::hurt(injury_moment moment, iteration_id k) {
@@ -160,7 +172,9 @@ void trainer::impl::begin_buffers(const data::data_window& window, result<void>&
                    [weight](float v) { return v * weight; });
   }
   const auto begin = [&](const bucket_region& region, reduce_op op) {
-    if (status && region.count > 0) status = comm->begin_all_reduce(region, op);
+    if (!status || region.count == 0) return;
+    begin_collective(region.count * size_of(region.type));
+    status = comm->begin_all_reduce(region, op);
   };
   begin(program.map.means, reduce_op::sum);
   begin(program.map.counters, reduce_op::max);
@@ -289,6 +303,8 @@ void trainer::impl::append_record(const data::data_window& window, const decisio
   record.samples = decided.samples;
   record.compute_ns = times.compute_ns;
   record.reduce_ns = times.reduce_ns;
+  record.collective_sequence = comm->sequence();
+  storage::set_reduced_bytes(record, reduced_bytes);
   record.committed_ns = monotonic_ns();
   record.step_ns = record.committed_ns - times.begin_ns;
   progress.append(record);

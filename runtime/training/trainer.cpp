@@ -28,9 +28,11 @@ trainer::impl::impl(training_program& owner, worker_memory memories, rank_id fir
   reducer = std::make_unique<training::gradient_reducer>(
       program.tensors, training::plan_buckets(program.map, program.values.train.bucket_bytes));
   // Whose share it was can only be seen before the reduction, and costs a pass over the gradients.
-  if (program.values.train.on_non_finite != non_finite_policy::skip) {
-    reducer->set_inspector([this](const bucket_region& region) { inspect(region); });
-  }
+  const bool inspects = program.values.train.on_non_finite != non_finite_policy::skip;
+  reducer->set_inspector([this, inspects](const bucket_region& region) {
+    if (inspects) inspect(region);
+    begin_collective(region.count * size_of(region.type));
+  });
   progress.set_phase(storage::train_phase::starting);
 }
 

@@ -36,6 +36,10 @@ struct trainer::impl {
   void apply_buffers(const data::data_window& window, bool skipped);
   void apply_optimizer(float clip, double lr);
   void inspect(const bucket_region& region);
+  // What the progress page says of collectives: one is about to begin, all that were begun are
+  // done.
+  void begin_collective(std::uint64_t bytes);
+  void end_collectives();
   void hurt(training::injury_moment moment, iteration_id k);
   void digest_state();
   [[nodiscard]] bool gives_up(const training::decision& decided) const;
@@ -111,6 +115,9 @@ struct trainer::impl {
   std::optional<training_not_finite> not_finite;  // why the iteration at work was left
   std::uint64_t digest_every = 0;
   std::vector<iteration_id> left_out;  // windows of this generation that nobody computes, ascending
+
+  std::uint64_t in_flight = 0;      // collectives that were begun since the last end_collectives()
+  std::uint64_t reduced_bytes = 0;  // in the iteration at work
 
   bool has_state = false;
   bool snapshot_wanted = false;

@@ -135,6 +135,7 @@ TEST(progress, records_come_out_as_they_went_in_and_in_order) {
   record.accuracy = 0.975;
   record.skipped = 1;
   record.lr = -0.0;
+  record.collective_sequence = 9;
   writer.append(record);
   writer.append(record_of(6));
   const auto first = reader.next();
@@ -143,6 +144,37 @@ TEST(progress, records_come_out_as_they_went_in_and_in_order) {
   EXPECT_EQ(reader.next()->iteration, 6u);
   EXPECT_FALSE(reader.next());
   EXPECT_EQ(reader.missed(), 0u);
+}
+
+TEST(progress, the_bytes_of_an_iteration_go_through_the_ring_in_every_bit) {
+  auto memory = fresh();
+  progress_writer writer{memory};
+  progress_reader reader{memory};
+  for (const std::uint64_t bytes :
+       {std::uint64_t{0}, std::uint64_t{0x7ff0000000000001U}, ~std::uint64_t{0}}) {
+    auto record = record_of(5);
+    set_reduced_bytes(record, bytes);
+    writer.append(record);
+    EXPECT_EQ(reduced_bytes_in(*reader.next()), bytes);
+  }
+  progress_record evaluation;
+  evaluation.kind = record_kind::evaluation;
+  evaluation.accuracy = 0.5;
+  EXPECT_EQ(reduced_bytes_in(evaluation), 0U);
+}
+
+TEST(progress, a_reader_can_begin_with_the_newest_records) {
+  auto memory = fresh();
+  progress_writer writer{memory};
+  progress_reader reader{memory};
+  reader.seek_newest(3);
+  EXPECT_FALSE(reader.next());
+  for (std::uint64_t n = 0; n < progress_ring_records + 10; ++n) writer.append(record_of(n));
+  reader.seek_newest(3);
+  EXPECT_EQ(reader.next()->iteration, progress_ring_records + 7);
+  EXPECT_EQ(reader.missed(), 0U);
+  reader.seek_newest(~std::uint64_t{0});
+  EXPECT_EQ(reader.next()->iteration, 10U);
 }
 
 TEST(progress, a_digest_goes_through_the_ring_in_every_bit) {

@@ -5,7 +5,7 @@ namespace ftrt::bench {
 namespace {
 
 // All that supervision costs the training thread: the words of one iteration of two micro-batches
-// and its record.
+// with three collectives, and its record.
 void progress_of_an_iteration(benchmark::State& state) {
   const auto memory =
       must(storage::shared_memory::create("ftrt-bench-progress", storage::progress_memory_bytes()));
@@ -19,6 +19,7 @@ void progress_of_an_iteration(benchmark::State& state) {
     progress.set_micro_batch(0);
     progress.set_micro_batch(1);
     progress.set_phase(storage::train_phase::all_reduce);
+    for (std::uint64_t n = 0; n < 3; ++n) progress.begin_collective(n, 1 << 20);
     progress.set_collective_sequence(iteration.value());
     progress.set_phase(storage::train_phase::decision);
     progress.set_phase(storage::train_phase::applying);
