@@ -15,6 +15,7 @@ inline constexpr std::uint64_t default_free_bytes = std::uint64_t{16} << 20;
 // time (run_lock). Move-only, any one thread.
 //
 //   <id>/catalog.sqlite  checkpoints/  tensorboard/  events.jsonl  scenario.toml  worker-logs/
+//        status.json  postmortem/
 class run_directory {
  public:
   // Makes a new one; the id is "<name>-<UTC time>-<random>". Probes write access and `free_bytes`

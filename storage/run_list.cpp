@@ -4,6 +4,7 @@
 #include <storage/catalog.hpp>
 #include <storage/file_ops.hpp>
 #include <storage/run_lock.hpp>
+#include <storage/status_file.hpp>
 
 namespace ftrt {
 namespace {
@@ -35,11 +36,17 @@ result<run_row> read_run(const fs::path& directory) {
   return rows->back();
 }
 
+// The catalog is told of them when the run ends; until then the run itself says how far it is.
+void learn_iterations(run_row& row) {
+  if (const auto status = storage::find_status(row.directory)) row.iterations = status->iteration;
+}
+
 run_row describe_run(const fs::path& directory) {
   const bool held = storage::find_holder(directory).has_value();
   auto row = read_run(directory);
   if (row) {
     // Whoever wrote "running" is gone, and had no time to write anything else.
+    if (row->status == "running") learn_iterations(*row);
     if (row->status == "running" && !held) row->status = "interrupted";
     return *row;
   }

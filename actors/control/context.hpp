@@ -2,6 +2,7 @@
 
 #include <actors/control/actors.hpp>
 #include <actors/control/standing_orders.hpp>
+#include <actors/host/forensics.hpp>
 #include <actors/host/host_table.hpp>
 #include <actors/host/job_thread.hpp>
 #include <actors/host/observer.hpp>
@@ -80,6 +81,7 @@ struct run_context {
   host::job_thread* searcher = nullptr;  // for a state to come back to
   host::run_board* board = nullptr;
   host::observer* observer = nullptr;
+  host::forensics* forensics = nullptr;
   host::series_sink* series = nullptr;  // storage thread only; nullptr: no TensorBoard
   standing_orders* orders = nullptr;
   actor_directory actors;

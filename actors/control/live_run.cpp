@@ -1,6 +1,7 @@
 #include <actors/control/chaos_orders.hpp>
 #include <actors/control/host_supervisor.hpp>
 #include <actors/control/live_run.hpp>
+#include <actors/control/status_report.hpp>
 #include <actors/host/clock.hpp>
 #include <actors/host/log.hpp>
 #include <caf/actor_system.hpp>
@@ -8,6 +9,7 @@
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
 #include <fstream>
+#include <storage/status_file.hpp>
 #include <utility>
 
 namespace ftrt::actors {
@@ -99,7 +101,10 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::e
       worker_program_(options.worker_program),
       history_(read_history(prepared.past, prepared.values.chaos.size())),
       chaos_(prepared.values.chaos, prepared.values.cluster.ranks, history_),
-      storage_(std::move(prepared.catalog), std::move(log), observer_) {
+      storage_(std::move(prepared.catalog), std::move(log), observer_),
+      forensics_(*host_, storage_, directory_.path(), directory_.id(),
+                 prepared.values.cluster.ranks) {
+  storage::forget_status(directory_.path());
   board_.begin_at(beginning_.last_committed);
   for (const auto iteration : beginning_.left_out) board_.add_left_out(iteration);
   board_.set_membership({beginning_.last_generation, beginning_.branch, {}, {}});
@@ -115,6 +120,7 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::e
   context_.searcher = &searcher_;
   context_.board = &board_;
   context_.observer = &observer_;
+  context_.forensics = &forensics_;
   context_.series = series_ ? &*series_ : nullptr;
   context_.orders = &orders_;
   repeat_orders(context_, chaos_, history_);
@@ -221,12 +227,14 @@ void live_run::conclude(const recovery::end_run& how) {
   context_.record(event::kind::run_finished, "run",
                   summary.error.empty() ? summary.status : summary.status + ": " + summary.error);
   // By value: the job may outlive this function where the disk hangs.
-  storage_.post([this, summary](storage::catalog& catalog) {
-    if (series_) series_->close();
-    host::warn_of_failure("catalog",
-                          catalog.end_run(summary.run_id, summary.status, summary.iterations,
-                                          to_json(summary), host::unix_now_ms()));
-  });
+  storage_.post(
+      [this, summary, status = final_status(context_, summary)](storage::catalog& catalog) {
+        if (series_) series_->close();
+        host::warn_of_failure("status", storage::write_status(directory_.path(), status));
+        host::warn_of_failure("catalog",
+                              catalog.end_run(summary.run_id, summary.status, summary.iterations,
+                                              to_json(summary), host::unix_now_ms()));
+      });
   if (!storage_.drain(storage_patience)) {
     summary.status = "failed";
     summary.error += summary.error.empty() ? "" : "; ";

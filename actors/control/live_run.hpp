@@ -83,6 +83,7 @@ class live_run final : public run {
   standing_orders orders_;
   run_context context_;  // what is queued below may still look into it
   host::storage_thread storage_;
+  host::forensics forensics_;
   host::job_thread searcher_;
 
   std::mutex mutex_;

@@ -1,5 +1,7 @@
 #include <actors/control/handlers.hpp>
 #include <actors/control/metrics.hpp>
+#include <actors/control/status_report.hpp>
+#include <actors/host/clock.hpp>
 #include <actors/host/worker_entry.hpp>
 #include <actors/metrics/series.hpp>
 #include <bit>
@@ -26,6 +28,7 @@ struct metrics_state {
   const run_context* context = nullptr;
   std::map<rank_id, followed_ring> rings;
   std::vector<host::series_points> batch;
+  std::optional<status_report> status;
   std::uint64_t checkpoints_shown = 0;
   std::uint64_t skipped_in_a_row = 0;
   std::uint64_t skipped = 0;
@@ -35,6 +38,7 @@ struct metrics_state {
 
   void look() {
     drain();
+    status->refresh(host::monotonic_now());
     self->delayed_send(self, interval, tick{});
   }
 
@@ -140,6 +144,7 @@ metrics_actor::behavior_type metrics_behavior(metrics_actor::stateful_pointer<me
   install_default_handlers(self, "metrics");
   self->state.self = self;
   self->state.context = context;
+  self->state.status.emplace(*context);
   // The run is over: what the rings still hold belongs to it.
   self->set_exit_handler([self](caf::scheduled_actor*, caf::exit_msg& message) {
     if (message.reason == caf::exit_reason::user_shutdown) self->state.drain();

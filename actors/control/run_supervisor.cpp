@@ -30,14 +30,49 @@ recovery::policy policy_of(const scenario& values, std::uint64_t total_iteration
   return policy;
 }
 
+namespace {
+
+generation_standing standing_of(const recovery::state& now) {
+  return {now.at, now.generation};
+}
+
+bool lives(recovery::phase at) {
+  return at == recovery::phase::joining || at == recovery::phase::training ||
+         at == recovery::phase::finishing || at == recovery::phase::taking_over;
+}
+
+}  // namespace
+
 // ---- inputs -------------------------------------------------------------------------------------
 
 void run_supervisor_state::feed(const recovery::input& input) {
+  const auto before = standing_of(machine->current());
   const auto actions = machine->step(input, host::monotonic_now());
   host::log().debug("{} -> {}", recovery::describe(input), machine->reason());
+  keep_last_words(before, actions);
+  context->board->set_phase(recovery::to_string(machine->current().at));
   context->board->set_disputed(machine->current().not_beyond);
   for (const auto& action : actions) {
     std::visit([this](const auto& what) { act(what); }, action);
+  }
+}
+
+// What the ranks do when a generation ends is copied before any of them is told of it.
+void run_supervisor_state::keep_last_words(const generation_standing& before,
+                                           const std::vector<recovery::action>& next) {
+  const auto& now = machine->current();
+  for (const auto& action : next) {
+    const auto* end = std::get_if<recovery::end_run>(&action);
+    if (end != nullptr && end->outcome == recovery::run_outcome::failed) {
+      context->forensics->keep(before.generation, end->error);
+    }
+  }
+  const bool goes_on = lives(now.at) && now.generation == before.generation;
+  if (lives(before.at) && !goes_on && now.at != recovery::phase::ended) {
+    context->forensics->keep(before.generation, machine->reason());
+  }
+  for (const auto& loss : now.unrecovered) {
+    context->forensics->add_loss(loss.generation, loss.rank, loss.cause);
   }
 }
 
@@ -188,6 +223,7 @@ run_supervisor_actor::behavior_type run_supervisor_behavior(
   host::log().debug("ranks digest their states every {} iterations", policy.digest_every);
   state.machine.emplace(policy);
   state.digests.emplace(*context);
+  state.stragglers.emplace(*context);
   state.watch.emplace(watch_limits_of(context->values, program.layout.arena_bytes));
   self->set_down_handler(
       [self](caf::scheduled_actor*, caf::down_msg& message) { self->state.down(message); });

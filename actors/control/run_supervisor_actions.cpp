@@ -83,6 +83,7 @@ void run_supervisor_state::act(const recovery::start_training& what) {
   context->board->set_agreed(machine->current().from);  // the digests of the join say so
   tell_all(protocol::train{what.generation});
   context->board->set_ranks_alive(context->host->alive());
+  context->forensics->write();  // the recovery waits for nothing any more
 }
 
 void run_supervisor_state::act(const recovery::ask_to_stop&) {
@@ -181,6 +182,7 @@ void run_supervisor_state::act(const recovery::announce& what) {
 void run_supervisor_state::act(const recovery::end_run& what) {
   close_ledger(what.last ? what.last->iteration : machine->current().highest);
   if (what.last) context->board->set_finished(*what.last);
+  context->forensics->write();
   outcome = what;
   context->post<host_supervisor_actor>(run_ended{what});
 }

@@ -3,6 +3,7 @@
 #include <actors/control/actors.hpp>
 #include <actors/control/context.hpp>
 #include <actors/control/digest_reader.hpp>
+#include <actors/control/straggler_reader.hpp>
 #include <actors/recovery/machine.hpp>
 #include <actors/recovery/progress_watch.hpp>
 #include <caf/actor_addr.hpp>
@@ -16,8 +17,14 @@
 
 namespace ftrt::actors {
 
+// A generation, and whether it lives.
+struct generation_standing {
+  recovery::phase at = recovery::phase::idle;
+  generation_id generation;
+};
+
 // The state of the run_supervisor: the recovery machine and the two translations around it. Used by
-// run_supervisor.cpp (inputs), run_supervisor_watch.cpp (inputs
+// run_supervisor.cpp (inputs), run_supervisor_watch.cpp and run_supervisor_stragglers.cpp (inputs
 // from the progress pages and rings) and run_supervisor_actions.cpp (actions) only; lives with its
 // actor.
 struct run_supervisor_state {
@@ -27,8 +34,10 @@ struct run_supervisor_state {
   std::optional<recovery::progress_watch> watch;
   std::map<caf::actor_addr, std::pair<rank_id, incarnation_id>> monitored;
   std::optional<digest_reader> digests;
-  iteration_id reported;           // the last `progressed`
-  std::set<generation_id> redone;  // generations whose last iteration was abandoned
+  std::optional<straggler_reader> stragglers;
+  std::chrono::nanoseconds stragglers_due{};  // the next look for them
+  iteration_id reported;                      // the last `progressed`
+  std::set<generation_id> redone;             // generations whose last iteration was abandoned
   std::optional<iteration_id> awaited_checkpoint;
   std::chrono::nanoseconds asked_at{};                     // for it, the last time
   std::optional<recovery::end_run> outcome;                // said until it is heard
@@ -40,6 +49,8 @@ struct run_supervisor_state {
 
   // Inputs.
   void feed(const recovery::input& input);
+  void keep_last_words(const generation_standing& before,
+                       const std::vector<recovery::action>& next);
   void adopt(const trainer_ready& ready);
   void down(const caf::down_msg& message);
   void lost(rank_id rank, incarnation_id incarnation);
@@ -52,6 +63,9 @@ struct run_supervisor_state {
   void report_commits(const std::vector<recovery::sighting>& seen);
   void compare_digests();
   void look_for_hangs(const std::vector<recovery::sighting>& seen);
+  // run_supervisor_stragglers.cpp
+  void look_for_stragglers();
+  void tell_speeds();
 
   // Actions.
   void act(const recovery::spawn_worker& what);

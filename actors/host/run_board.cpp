@@ -206,6 +206,26 @@ void run_board::set_finished(const protocol::finished& report) {
   summary_.weights_digest = report.weights_digest;
 }
 
+void run_board::set_phase(std::string_view phase) {
+  const std::lock_guard lock{mutex_};
+  phase_ = phase;
+}
+
+std::string run_board::phase() const {
+  const std::lock_guard lock{mutex_};
+  return phase_;
+}
+
+void run_board::set_speed(speeds now) {
+  const std::lock_guard lock{mutex_};
+  speed_ = std::move(now);
+}
+
+run_board::speeds run_board::speed() const {
+  const std::lock_guard lock{mutex_};
+  return speed_;
+}
+
 void run_board::request_stop(std::string reason) {
   const std::lock_guard lock{mutex_};
   if (!stop_reason_) stop_reason_ = std::move(reason);

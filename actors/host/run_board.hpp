@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <ftrt/run.hpp>
+#include <ftrt/status.hpp>
 #include <ftrt/summary.hpp>
 #include <ftrt/types.hpp>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <set>
 #include <storage/progress.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ftrt::host {
@@ -72,6 +74,17 @@ class run_board {
   void set_ranks_alive(std::uint32_t ranks);
   void set_finished(const protocol::finished& report);
 
+  // Where the supervisor stands: "training", "gathering", ...
+  void set_phase(std::string_view phase);
+  [[nodiscard]] std::string phase() const;
+  // What computing takes each rank (0: not known), and who is much slower than the others.
+  struct speeds {
+    std::vector<double> compute_ms;
+    std::vector<straggler_status> stragglers;
+  };
+  void set_speed(speeds now);
+  [[nodiscard]] speeds speed() const;
+
   // A request to stop is kept here, so that a new run_supervisor knows of it.
   void request_stop(std::string reason);
   [[nodiscard]] std::optional<std::string> stop_reason() const;
@@ -113,6 +126,8 @@ class run_board {
   iteration_id agreed_;
   std::optional<iteration_id> disputed_;
   std::optional<std::string> stop_reason_;
+  std::string phase_ = "starting";
+  speeds speed_;
 };
 
 }  // namespace ftrt::host

@@ -48,6 +48,24 @@ TEST(options, the_commands_on_past_runs_take_a_run_and_a_folder) {
   EXPECT_EQ(resume.values.runs_directory, "runs");
 }
 
+TEST(options, status_and_postmortem_take_a_run_and_the_latter_a_generation) {
+  const auto status = parse({"status", "mnist-1", "--json"});
+  ASSERT_TRUE(status.go_on) << status.text;
+  EXPECT_EQ(status.values.what, command::status);
+  EXPECT_EQ(status.values.run_id, "mnist-1");
+  EXPECT_TRUE(status.values.json);
+  const auto newest = parse({"postmortem"});
+  ASSERT_TRUE(newest.go_on) << newest.text;
+  EXPECT_EQ(newest.values.what, command::postmortem);
+  EXPECT_FALSE(newest.values.generation);
+  const auto third = parse({"postmortem", "mnist-1", "3"});
+  ASSERT_TRUE(third.go_on) << third.text;
+  EXPECT_EQ(third.values.generation, 3U);
+  EXPECT_FALSE(parse({"postmortem", "mnist-1", "-3"}).go_on);
+  EXPECT_FALSE(parse({"postmortem", "mnist-1", "three"}).go_on);
+  EXPECT_FALSE(parse({"status", "mnist-1", "3"}).go_on);
+}
+
 TEST(options, stop_takes_a_run_and_says_how_long_it_waits) {
   const auto stop = parse({"stop", "mnist-1", "--timeout", "1.5", "--json"});
   ASSERT_TRUE(stop.go_on) << stop.text;

@@ -15,6 +15,8 @@
 #include "tools/ftrt/complain.hpp"
 #include "tools/ftrt/guard.hpp"
 #include "tools/ftrt/options.hpp"
+#include "tools/ftrt/postmortem_command.hpp"
+#include "tools/ftrt/status_command.hpp"
 #include "tools/ftrt/stop_command.hpp"
 #include "tools/ftrt/train_command.hpp"
 
@@ -115,6 +117,10 @@ int perform(const options& asked, output& out, output& errors) {
       return static_cast<int>(show_checkpoints(asked, out, errors));
     case command::events:
       return static_cast<int>(show_events(asked, out, errors));
+    case command::status:
+      return static_cast<int>(show_status(asked, out, errors));
+    case command::postmortem:
+      return static_cast<int>(show_postmortem(asked, out, errors));
   }
   return static_cast<int>(exit_code::failed);
 }

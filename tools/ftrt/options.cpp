@@ -16,7 +16,9 @@ constexpr const char* examples = R"(Examples:
   ftrt --scenario scenarios/chaos/kill_rank.toml --summary summary.json
   ftrt check scenarios/mnist.toml      every value, and where it came from
   ftrt runs                            what has been run below ./runs
-  ftrt events                          what happened in the newest run
+  ftrt status                          where the newest run stands, rank by rank
+  ftrt events                          what happened in it
+  ftrt postmortem                      what each rank did when one was lost
   ftrt checkpoints mnist-2026 --json   a unique beginning of a run's name is enough
   ftrt stop                            have the run that is at work commit a checkpoint and end
   ftrt resume                          go on from the newest run's last good checkpoint
@@ -61,15 +63,18 @@ CLI::App* add_command(CLI::App& app, options& values, command what, const std::s
   return sub;
 }
 
-void add_catalog_command(CLI::App& app, options& values, command what, const std::string& name,
-                         const std::string& purpose) {
+CLI::App* add_catalog_command(CLI::App& app, options& values, command what, const std::string& name,
+                              const std::string& purpose) {
   CLI::App* sub = add_command(app, values, what, name, purpose);
   if (what != command::runs) {
     sub->add_option("run", values.run_id, "Run, or a unique beginning of it; default: the newest")
         ->type_name("RUN");
   }
-  sub->add_flag("--json", values.json, "For programs: one JSON array");
+  const bool one = what == command::status || what == command::postmortem;
+  sub->add_flag("--json", values.json,
+                one ? "For programs: one JSON object" : "For programs: one JSON array");
   add_run_directory(*sub, values);
+  return sub;
 }
 
 // Longer than anybody waits, and far from what a count of milliseconds can hold.
@@ -124,7 +129,14 @@ void declare(CLI::App& app, options& values) {
   add_stop(app, values);
   add_catalog_command(app, values, command::runs, "runs", "List the runs");
   add_catalog_command(app, values, command::checkpoints, "checkpoints", "List a run's checkpoints");
+  add_catalog_command(app, values, command::status, "status",
+                      "Show where a run stands, rank by rank, or how it ended");
   add_catalog_command(app, values, command::events, "events", "List what happened in a run");
+  add_catalog_command(app, values, command::postmortem, "postmortem",
+                      "Show what each rank did when a generation ended by a loss")
+      ->add_option("generation", values.generation, "Default: the newest that ended so")
+      ->type_name("GENERATION")
+      ->check(CLI::PositiveNumber);
   app.footer(examples);  // last: commands would inherit it
 }
 
