@@ -4,6 +4,7 @@
 #include <actors/host/clock.hpp>
 #include <actors/host/worker_entry.hpp>
 #include <actors/metrics/series.hpp>
+#include <algorithm>
 #include <bit>
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -98,8 +99,13 @@ struct metrics_state {
                     std::nullopt, iteration_id{record.iteration});
   }
 
+  // A window that all ranks leave out has an event of its own.
+  [[nodiscard]] bool is_left_out(const storage::progress_record& record) const {
+    return std::ranges::binary_search(context->board->left_out(), iteration_id{record.iteration});
+  }
+
   void show(const storage::progress_record& record) {
-    if (record.skipped != 0) tell_skipped(record);
+    if (record.skipped != 0 && !is_left_out(record)) tell_skipped(record);
     const bool is_evaluation = record.kind == storage::record_kind::evaluation;
     if (!is_evaluation) watch_skips(record);
     if (is_evaluation) {

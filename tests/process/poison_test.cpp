@@ -95,6 +95,7 @@ TEST_F(a_poisoned_batch, is_left_out_alike_by_all_ranks_where_the_scenario_allow
   for (const auto& each : events(event::kind::batch_skipped)) {
     EXPECT_TRUE(has_the_poison(bundle(each.iteration, each.rank)));
   }
+  EXPECT_TRUE(events(event::kind::not_finite).empty()) << "nothing was: it was not computed";
   const auto again = train(poison_policy::skip);
   EXPECT_EQ(again.weights_digest, summary.weights_digest);
   EXPECT_EQ(again.left_out, summary.left_out);
