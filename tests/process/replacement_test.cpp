@@ -122,9 +122,11 @@ TEST_F(a_lost_rank, that_cannot_be_started_ends_the_run_with_the_cause) {
   EXPECT_NE(summary.error.find("could not be started"), std::string::npos) << summary.error;
   EXPECT_NE(summary.error.find("cannot start " + program_.string()), std::string::npos)
       << summary.error;
-  // max_failures_without_progress; the count begins anew where the survivor's last commit is news.
+  // max_failures_without_progress; the count begins anew, once, where the survivor's last commit is
+  // news: it is heard of when the survivor has parked, which on a busy machine some false starts
+  // may come before.
   EXPECT_GE(false_starts(), 5U);
-  EXPECT_LE(false_starts(), 6U);
+  EXPECT_LE(false_starts(), 5U + 5U);
 }
 
 TEST_F(a_lost_rank, is_forked_from_a_fresh_zygote_where_the_last_one_could_not_be_replaced) {
