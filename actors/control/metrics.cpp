@@ -1,16 +1,14 @@
 #include <actors/control/handlers.hpp>
 #include <actors/control/metrics.hpp>
+#include <actors/control/ring_follower.hpp>
 #include <actors/control/status_report.hpp>
 #include <actors/host/clock.hpp>
-#include <actors/host/worker_entry.hpp>
 #include <actors/metrics/series.hpp>
 #include <algorithm>
 #include <bit>
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <cmath>
-#include <map>
-#include <memory>
 #include <storage/progress.hpp>
 
 namespace ftrt::actors {
@@ -18,16 +16,10 @@ namespace {
 
 constexpr std::chrono::milliseconds interval{100};
 
-// A ring and where we are in it. The entry keeps the memory mapped.
-struct followed_ring {
-  std::shared_ptr<const host::worker_entry> worker;
-  storage::progress_reader reader;
-};
-
 struct metrics_state {
   metrics_actor::pointer self = nullptr;
   const run_context* context = nullptr;
-  std::map<rank_id, followed_ring> rings;
+  std::optional<ring_follower> rings;
   std::vector<host::series_points> batch;
   std::optional<status_report> status;
   std::uint64_t checkpoints_shown = 0;
@@ -45,7 +37,9 @@ struct metrics_state {
 
   void drain() {
     for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
-      follow(rank_id{rank});
+      rings->read(rank_id{rank}, [this](const storage::progress_record& record) {
+        if (context->board->count(record)) show(record);
+      });
     }
     if (context->series != nullptr && !batch.empty()) write_series();
     batch.clear();
@@ -65,28 +59,6 @@ struct metrics_state {
         event::kind::warning, "metrics",
         std::to_string(shed) + " points of the series were shed: the disk was too slow");
     shed = 0;
-  }
-
-  void follow(rank_id rank) {
-    const auto worker = context->host->worker(rank);
-    if (!worker) return;
-    auto ring = rings.find(rank);
-    if (ring != rings.end() && ring->second.worker != worker) {
-      read(ring->second);  // the last words of the one before
-      rings.erase(ring);
-      ring = rings.end();
-    }
-    if (ring == rings.end()) {
-      ring = rings.emplace(rank, followed_ring{worker, storage::progress_reader{worker->progress}})
-                 .first;
-    }
-    read(ring->second);
-  }
-
-  void read(followed_ring& ring) {
-    while (const auto record = ring.reader.next()) {
-      if (context->board->count(*record)) show(*record);
-    }
   }
 
   // The scaler of fp16 skips steps as a matter of course; anything else is news, told less and less
@@ -151,6 +123,7 @@ metrics_actor::behavior_type metrics_behavior(metrics_actor::stateful_pointer<me
   self->state.self = self;
   self->state.context = context;
   self->state.status.emplace(*context);
+  self->state.rings.emplace(*context);
   // The run is over: what the rings still hold belongs to it.
   self->set_exit_handler([self](caf::scheduled_actor*, caf::exit_msg& message) {
     if (message.reason == caf::exit_reason::user_shutdown) self->state.drain();

@@ -1,10 +1,10 @@
 // What the progress pages say, turned into inputs of the recovery machine: commits, states that
 // agree or do not, and hangs.
 
+#include <actors/control/processor_use.hpp>
 #include <actors/control/run_supervisor.hpp>
 #include <actors/control/run_supervisor_state.hpp>
 #include <actors/host/clock.hpp>
-#include <actors/host/process_state.hpp>
 #include <storage/progress.hpp>
 
 namespace ftrt::actors {
@@ -15,14 +15,6 @@ constexpr std::chrono::milliseconds look_interval{20};
 constexpr std::chrono::milliseconds close_interval{1};
 // A checkpoint actor that was restarted has forgotten what is awaited.
 constexpr std::chrono::milliseconds ask_again{50};
-
-// What a worker says its training thread is, is looked for among its own.
-std::optional<recovery::processor_use> processor_use_of(const host::worker_entry& worker,
-                                                        const storage::progress_view& page) {
-  const auto time = host::time_of_thread(worker.pid, page.thread);
-  if (!time) return std::nullopt;
-  return recovery::processor_use{time->ran, time->waited, time->runnable};
-}
 
 }  // namespace
 

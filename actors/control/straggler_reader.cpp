@@ -1,6 +1,5 @@
+#include <actors/control/processor_use.hpp>
 #include <actors/control/straggler_reader.hpp>
-#include <actors/host/host_table.hpp>
-#include <actors/host/process_state.hpp>
 #include <cstdio>
 #include <schemas/sample_order.hpp>
 
@@ -24,7 +23,7 @@ double to_ms(std::chrono::nanoseconds time) {
 }  // namespace
 
 straggler_reader::straggler_reader(const run_context& context)
-    : context_(&context), watch_({}, shares_of(context.values)) {}
+    : context_(&context), watch_({}, shares_of(context.values)), rings_(context) {}
 
 std::optional<recovery::straggler_watch::judgement> straggler_reader::look(
     generation_id generation, std::chrono::nanoseconds now) {
@@ -34,35 +33,23 @@ std::optional<recovery::straggler_watch::judgement> straggler_reader::look(
   if (!watch_.is_due(now)) return std::nullopt;
   std::vector<std::optional<recovery::processor_use>> uses;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    uses.push_back(processor_use_of(rank_id{rank}));
+    uses.push_back(use_of(rank_id{rank}));
   }
   return watch_.judge(now, uses);
 }
 
 void straggler_reader::read(rank_id rank) {
-  const auto worker = context_->host->worker(rank);
-  if (!worker) return;
-  auto ring = rings_.find(rank);
-  if (ring == rings_.end() || ring->second.worker != worker) {
-    ring = rings_
-               .insert_or_assign(rank,
-                                 followed_ring{worker, storage::progress_reader{worker->progress}})
-               .first;
-  }
-  while (const auto record = ring->second.reader.next()) {
-    if (record->kind != storage::record_kind::iteration) continue;
-    watch_.add(rank, generation_id{record->generation}, iteration_id{record->iteration},
-               std::chrono::nanoseconds{record->compute_ns});
-  }
+  rings_.read(rank, [&](const storage::progress_record& record) {
+    if (record.kind != storage::record_kind::iteration) return;
+    watch_.add(rank, generation_id{record.generation}, iteration_id{record.iteration},
+               std::chrono::nanoseconds{record.compute_ns});
+  });
 }
 
-std::optional<recovery::processor_use> straggler_reader::processor_use_of(rank_id rank) const {
+std::optional<recovery::processor_use> straggler_reader::use_of(rank_id rank) const {
   const auto worker = context_->host->worker(rank);
   if (!worker || worker->dead) return std::nullopt;
-  const auto page = storage::progress_reader{worker->progress}.view();
-  const auto time = host::time_of_thread(worker->pid, page.thread);
-  if (!time) return std::nullopt;
-  return recovery::processor_use{time->ran, time->waited, time->runnable};
+  return processor_use_of(*worker, storage::progress_reader{worker->progress}.view());
 }
 
 std::string describe(const recovery::straggler& slow) {

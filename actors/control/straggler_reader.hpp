@@ -1,13 +1,11 @@
 #pragma once
 
 #include <actors/control/context.hpp>
-#include <actors/host/worker_entry.hpp>
+#include <actors/control/ring_follower.hpp>
 #include <actors/recovery/straggler_watch.hpp>
 #include <ftrt/types.hpp>
-#include <map>
-#include <memory>
 #include <optional>
-#include <storage/progress.hpp>
+#include <string>
 
 namespace ftrt::actors {
 
@@ -23,16 +21,12 @@ class straggler_reader {
   [[nodiscard]] recovery::straggler_watch& watch() { return watch_; }
 
  private:
-  struct followed_ring {
-    std::shared_ptr<const host::worker_entry> worker;
-    storage::progress_reader reader;
-  };
   void read(rank_id rank);
-  [[nodiscard]] std::optional<recovery::processor_use> processor_use_of(rank_id rank) const;
+  [[nodiscard]] std::optional<recovery::processor_use> use_of(rank_id rank) const;
 
   const run_context* context_;
   recovery::straggler_watch watch_;
-  std::map<rank_id, followed_ring> rings_;
+  ring_follower rings_;
 };
 
 // What people are told: "computes for 212.0 ms an iteration, the others for 11.3 ms".
