@@ -59,7 +59,6 @@ def _tell(bench, size, copy_s, digest_s, large, small):
     found = {"bytes": size, "memcpy_s": copy_s, "digest_s": digest_s, "large": large, "small": small}
     rows = [["memcpy", copy_s * 1e3, size / copy_s / 1e9, 1.0]]
     row = lambda name, seconds: [name, seconds * 1e3, size / seconds / 1e9, copy_s / seconds]
-    direct = [r.times["copy_ms"] / 1e3 for r in large.recoveries if r.times.get("copy_ms")]
     joined = [r.times["join_ms"] / 1e3 for r in large.recoveries if "join_ms" in r.times]
     share, how = None, ""
     if joined:
@@ -71,9 +70,6 @@ def _tell(bench, size, copy_s, digest_s, large, small):
         if copied_s > 0:
             rows.append(row("copy: join less that of a small model, less a digest", copied_s))
             share, how = copy_s / copied_s, "by difference"
-    if direct:
-        rows.append(row("copy, as ftrt timed it", percentile(direct, 0.5)))
-        share, how = copy_s / percentile(direct, 0.5), "as ftrt timed it"
     bench.report.table(
         "1 GB of training state to a new rank", ["what", "ms", "GB/s", "of memcpy's rate"], rows,
         f"{size / 1e9:.2f} GB, {len(large.recoveries)} faults; from a fault to the next iteration "
