@@ -16,6 +16,7 @@ constexpr std::array kinds{
     entry{event::kind::state_diverged, "state_diverged"},
     entry{event::kind::not_finite, "not_finite"},
     entry{event::kind::recovered, "recovered"},
+    entry{event::kind::straggler, "straggler"},
     entry{event::kind::checkpoint_committed, "checkpoint_committed"},
     entry{event::kind::checkpoint_failed, "checkpoint_failed"},
     entry{event::kind::checkpoint_dropped, "checkpoint_dropped"},

@@ -66,6 +66,8 @@ struct run_supervisor_state {
   // run_supervisor_stragglers.cpp
   void look_for_stragglers();
   void tell_speeds();
+  [[nodiscard]] bool may_replace() const;
+  void replace_slowest();
 
   // Actions.
   void act(const recovery::spawn_worker& what);

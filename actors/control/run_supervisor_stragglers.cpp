@@ -1,4 +1,4 @@
-// Ranks that compute much slower than the others: told.
+// Ranks that compute much slower than the others: told, and replaced where the scenario says so.
 
 #include <actors/control/run_supervisor_state.hpp>
 #include <actors/host/clock.hpp>
@@ -27,15 +27,31 @@ void run_supervisor_state::look_for_stragglers() {
   auto found = stragglers->look(now.generation, time);
   if (!found) return;
   for (const auto& fine : found->restored) {
-    context->record(event::kind::warning, trainer_of(fine.rank),
+    context->record(event::kind::straggler, trainer_of(fine.rank),
                     "computes about as fast as the others again", fine.rank);
   }
   for (const auto& slow : found->named) {
-    context->record(event::kind::warning, trainer_of(slow.rank),
-                    describe(slow) + ", since iteration " + std::to_string(slow.since.value()),
+    context->record(event::kind::straggler, trainer_of(slow.rank),
+                    describe(slow) + ", since iteration " + std::to_string(slow.since.value()) +
+                        (slow.replaced ? "; a new process has not helped, so it stays" : ""),
                     slow.rank);
   }
   tell_speeds();
+  if (context->values.supervision.on_straggler == straggler_policy::replace) replace_slowest();
+}
+
+// One at a time: the others are compared anew without it.
+void run_supervisor_state::replace_slowest() {
+  auto slow = stragglers->watch().current();
+  std::erase_if(slow, [](const auto& each) { return each.replaced; });
+  if (slow.empty() || !may_replace()) return;
+  const auto slowest = std::ranges::max(slow, {}, &recovery::straggler::compute);
+  context->record(event::kind::straggler, trainer_of(slowest.rank), "a new process takes its place",
+                  slowest.rank);
+  stragglers->watch().replaced(slowest.rank);
+  const auto& member = machine->current().ranks[slowest.rank.value()];
+  // That it died is what the machine hears of it.
+  context->host->kill_worker(slowest.rank, member.incarnation, "straggler: " + describe(slowest));
 }
 
 void run_supervisor_state::tell_speeds() {
@@ -48,6 +64,13 @@ void run_supervisor_state::tell_speeds() {
                                  slow.since.value(), slow.replaced});
   }
   context->board->set_speed(std::move(speeds));
+}
+
+// Losses that nobody chose need the budget more.
+bool run_supervisor_state::may_replace() const {
+  const auto& now = machine->current();
+  return !now.stop_wanted && now.unrecovered.empty() &&
+         2 * (now.restarts.size() + 1) <= machine->limits().max_restarts;
 }
 
 }  // namespace ftrt::actors

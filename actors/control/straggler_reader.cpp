@@ -6,6 +6,12 @@
 namespace ftrt::actors {
 namespace {
 
+recovery::straggler_limits limits_of(const scenario& values) {
+  recovery::straggler_limits limits;
+  limits.factor = values.supervision.straggler_factor;
+  return limits;
+}
+
 // Of the micro-batches of a full window.
 std::vector<std::uint64_t> shares_of(const scenario& values) {
   const auto ranks = values.cluster.ranks;
@@ -23,7 +29,9 @@ double to_ms(std::chrono::nanoseconds time) {
 }  // namespace
 
 straggler_reader::straggler_reader(const run_context& context)
-    : context_(&context), watch_({}, shares_of(context.values)), rings_(context) {}
+    : context_(&context),
+      watch_(limits_of(context.values), shares_of(context.values)),
+      rings_(context) {}
 
 std::optional<recovery::straggler_watch::judgement> straggler_reader::look(
     generation_id generation, std::chrono::nanoseconds now) {

@@ -18,6 +18,7 @@ struct event {
     state_diverged,
     not_finite,
     recovered,
+    straggler,  // a rank computes much slower than the others, or does no longer
     checkpoint_committed,
     checkpoint_failed,
     checkpoint_dropped,  // a newer one was better, or its history became void

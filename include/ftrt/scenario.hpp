@@ -22,6 +22,8 @@ enum class poison_policy : std::uint8_t { stop, skip };
 enum class replacement_policy : std::uint8_t { stop, wait };
 // What ranks do with an iteration whose loss or gradients are not finite.
 enum class non_finite_policy : std::uint8_t { skip, rollback, stop };
+// What control does about a rank whose compute time is an outlier.
+enum class straggler_policy : std::uint8_t { report, replace };
 enum class chaos_kind : std::uint8_t {
   kill,             // SIGKILL of workers
   stop,             // SIGSTOP of workers
@@ -166,6 +168,8 @@ struct scenario {
     bool core_dumps = false;
     std::uint32_t spares = 1;                   // warm workers that wait for a rank to be lost
     std::uint64_t digest_every_iterations = 0;  // 0: so rarely that it costs under 1 % of a step
+    straggler_policy on_straggler = straggler_policy::report;
+    double straggler_factor = 2;  // times the other ranks' compute time
   } supervision;
 
   struct {

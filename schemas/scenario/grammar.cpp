@@ -240,6 +240,17 @@ const std::vector<key_spec>& key_rows() {
      FTRT_AT(supervision.digest_every_iterations), count, {},
      "Iterations from one comparison of the ranks' states to the next, which finds wrong numbers. "
      "0: measured before the start, so that it costs less than 1 % of a step."},
+    {"supervision", "on_straggler", choice, FTRT_AT(supervision.on_straggler), none,
+     {"report", "replace"},
+     "What becomes of a rank that computes much slower than the others: it is named in events and "
+     "in `ftrt status`; or a new process takes its place as well, once, and again only where that "
+     "has helped for a minute. A replacement counts as a restart, and is left out where half of "
+     "`max_restarts` is spent."},
+    {"supervision", "straggler_factor", number, FTRT_AT(supervision.straggler_factor),
+     between(1.2, 1000), {},
+     "A straggler's forward and backward take so many times as long as those of the other ranks "
+     "(medians, for each micro-batch), and 5 ms longer, for three seconds or more; time without a "
+     "processor does not count."},
 
     {"metrics", "tensorboard", boolean, FTRT_AT(metrics.tensorboard), none, {},
      "Write TensorBoard event files into the run's folder."},

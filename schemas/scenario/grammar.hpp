@@ -43,7 +43,7 @@ using slot = std::variant<std::string*, std::filesystem::path*, bool*, double*, 
                           std::optional<std::uint64_t>*, std::optional<std::chrono::nanoseconds>*,
                           device_kind*, amp_mode*, optimizer_kind*, schedule_kind*, last_window*,
                           poison_policy*, replacement_policy*, chaos_kind*, chaos_target*,
-                          chaos_phase*, non_finite_policy*, chaos_entry*>;
+                          chaos_phase*, non_finite_policy*, straggler_policy*, chaos_entry*>;
 
 struct limits {
   double low = -std::numeric_limits<double>::infinity();

@@ -229,5 +229,21 @@ TEST_F(forensics, C07_a_slow_rank_is_named_in_events_and_status_with_its_figure)
   EXPECT_EQ(done.summary["recoveries"].size(), 0U) << "it was to be reported alone";
 }
 
+TEST_F(forensics, a_slow_rank_is_replaced_once_where_the_scenario_says_so_and_weights_match) {
+  const std::string end = "train.max_iterations=300";
+  begin({end, "supervision.on_straggler=\"replace\""}, slow_rank_1);
+  const auto done = finish();
+  ASSERT_EQ(done.summary["recoveries"].size(), 1U) << done.summary.dump(2);
+  const auto& recovery = done.summary["recoveries"][0];
+  EXPECT_EQ(recovery["rank"], 1);
+  EXPECT_EQ(std::string{recovery["cause"]}.rfind("straggler: computes for ", 0), 0U) << recovery;
+  EXPECT_EQ(recovery["lost_iterations"], 0);
+  EXPECT_EQ(ask_json({"postmortem"})["culprits"], json::array({1}));
+  const scratch_folder quiet;
+  const auto fault_free = train(quiet.path(), small_scenario(quiet.path()), {end});
+  EXPECT_EQ(fault_free.exit_code, 0) << fault_free.err;
+  EXPECT_EQ(done.summary["weights_digest"], fault_free.summary["weights_digest"]);
+}
+
 }  // namespace
 }  // namespace ftrt::test
