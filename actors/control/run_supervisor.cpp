@@ -21,6 +21,7 @@ recovery::policy policy_of(const scenario& values, std::uint64_t total_iteration
   policy.poison_limit = static_cast<std::uint32_t>(limits.poisoned_after);
   policy.skip_poisoned = limits.poisoned_batch == poison_policy::skip;
   policy.wait_for_replacement = limits.no_replacement == replacement_policy::wait;
+  policy.replace_stragglers = limits.on_straggler == straggler_policy::replace;
   policy.start_timeout = limits.start_timeout;
   policy.park_timeout = limits.park_timeout;
   policy.join_timeout = limits.join_timeout;

@@ -64,10 +64,10 @@ struct run_supervisor_state {
   void compare_digests();
   void look_for_hangs(const std::vector<recovery::sighting>& seen);
   // run_supervisor_stragglers.cpp
-  void look_for_stragglers();
+  void look_for_stragglers(const std::vector<recovery::sighting>& seen);
+  void tell_stragglers(const recovery::straggler_watch::judgement& found);
+  void offer_straggler(const std::vector<recovery::sighting>& seen);
   void tell_speeds();
-  [[nodiscard]] bool may_replace() const;
-  void replace_slowest();
 
   // Actions.
   void act(const recovery::spawn_worker& what);

@@ -17,41 +17,59 @@ std::string trainer_of(rank_id rank) {
   return "trainer:" + std::to_string(rank.value());
 }
 
+// Before this iteration's word is decided: nobody evaluates or copies a snapshot, and nobody will
+// before the one that is killed has contributed.
+bool all_iterate(const std::vector<recovery::sighting>& seen, generation_id generation) {
+  return std::ranges::all_of(seen, [&](const recovery::sighting& each) {
+    return each.alive && each.page.generation == generation &&
+           (each.page.phase == storage::train_phase::compute ||
+            each.page.phase == storage::train_phase::all_reduce);
+  });
+}
+
+// Where the scenario wants no spares, a fork is what every lost rank gets.
+bool has_successor(const run_context& context) {
+  if (context.values.supervision.spares > 0) return !context.host->warm_spares().empty();
+  return context.host->zygote_pid() > 0;
+}
+
 }  // namespace
 
-void run_supervisor_state::look_for_stragglers() {
+void run_supervisor_state::look_for_stragglers(const std::vector<recovery::sighting>& seen) {
   const auto& now = machine->current();
   const auto time = host::monotonic_now();
   if (now.at != recovery::phase::training || time < stragglers_due) return;
   stragglers_due = time + look_interval;
-  auto found = stragglers->look(now.generation, time);
-  if (!found) return;
-  for (const auto& fine : found->restored) {
+  if (const auto found = stragglers->look(now.generation, time)) tell_stragglers(*found);
+  if (machine->limits().replace_stragglers) offer_straggler(seen);
+}
+
+void run_supervisor_state::tell_stragglers(const recovery::straggler_watch::judgement& found) {
+  for (const auto& fine : found.restored) {
     context->record(event::kind::straggler, trainer_of(fine.rank),
                     "computes about as fast as the others again", fine.rank);
   }
-  for (const auto& slow : found->named) {
+  for (const auto& slow : found.named) {
     context->record(event::kind::straggler, trainer_of(slow.rank),
                     describe(slow) + ", since iteration " + std::to_string(slow.since.value()) +
                         (slow.replaced ? "; a new process has not helped, so it stays" : ""),
                     slow.rank);
   }
   tell_speeds();
-  if (context->values.supervision.on_straggler == straggler_policy::replace) replace_slowest();
 }
 
-// One at a time: the others are compared anew without it.
-void run_supervisor_state::replace_slowest() {
-  auto slow = stragglers->watch().current();
-  std::erase_if(slow, [](const auto& each) { return each.replaced; });
-  if (slow.empty() || !may_replace()) return;
-  const auto slowest = std::ranges::max(slow, {}, &recovery::straggler::compute);
-  context->record(event::kind::straggler, trainer_of(slowest.rank), "a new process takes its place",
-                  slowest.rank);
-  stragglers->watch().replaced(slowest.rank);
-  const auto& member = machine->current().ranks[slowest.rank.value()];
-  // That it died is what the machine hears of it.
-  context->host->kill_worker(slowest.rank, member.incarnation, "straggler: " + describe(slowest));
+// Whether and when it is replaced is the machine's decision.
+void run_supervisor_state::offer_straggler(const std::vector<recovery::sighting>& seen) {
+  const auto slowest = stragglers->watch().candidate();
+  if (!slowest) return;
+  const auto& now = machine->current();
+  const auto& member = now.ranks[slowest->rank.value()];
+  feed(recovery::straggler_found{now.generation, slowest->rank, member.incarnation,
+                                 describe(*slowest), all_iterate(seen, now.generation),
+                                 has_successor(*context)});
+  if (member.stands != recovery::standing::doomed) return;
+  stragglers->watch().replaced(slowest->rank);
+  tell_speeds();
 }
 
 void run_supervisor_state::tell_speeds() {
@@ -64,13 +82,6 @@ void run_supervisor_state::tell_speeds() {
                                  slow.since.value(), slow.replaced});
   }
   context->board->set_speed(std::move(speeds));
-}
-
-// Losses that nobody chose need the budget more.
-bool run_supervisor_state::may_replace() const {
-  const auto& now = machine->current();
-  return !now.stop_wanted && now.unrecovered.empty() &&
-         2 * (now.restarts.size() + 1) <= machine->limits().max_restarts;
 }
 
 }  // namespace ftrt::actors

@@ -40,7 +40,7 @@ void run_supervisor_state::look_at_progress() {
   report_commits(seen);
   compare_digests();
   look_for_hangs(seen);
-  look_for_stragglers();
+  look_for_stragglers(seen);
   const auto time = host::monotonic_now();
   const bool finishing = machine->current().at == recovery::phase::finishing;
   if (finishing && awaited_checkpoint && time - asked_at >= ask_again) {

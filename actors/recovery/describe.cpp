@@ -59,7 +59,8 @@ std::string_view name_of(const input& in) {
       "deadline_passed",
       "states_agreed",
       "state_diverged",
-      "worker_not_finite"};
+      "worker_not_finite",
+      "straggler_found"};
   return names.at(in.index());
 }
 
@@ -149,6 +150,11 @@ std::string describe(const input& in) {
           [](const worker_not_finite& e) {
             return cat(" ", who(e.rank, e.incarnation), " g", e.found.generation, " at ",
                        e.found.iteration, ": ", list(e.found.ranks));
+          },
+          [](const straggler_found& e) {
+            return cat(" ", who(e.rank, e.incarnation), " g", e.generation,
+                       e.all_iterate ? "" : " between iterations",
+                       e.has_successor ? "" : " without a successor", ": ", e.figure);
           },
       },
       in);

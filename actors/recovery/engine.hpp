@@ -45,7 +45,7 @@ template <class... Parts>
 
 // One step: takes the state, handles one input, gives the transition. Lives for that one call.
 // Each handler is in the file of the matter that it belongs to (start, loss, poison, gather,
-// source, join, numbers, program, finish, deadlines).
+// source, join, numbers, straggler, program, finish, deadlines).
 class engine {
  public:
   engine(state s, const policy& limits, time_point now)
@@ -73,6 +73,7 @@ class engine {
   void remember_loss(rank_id rank, const worker_lost& e);
   void order(rank_id rank, std::chrono::nanoseconds delay);
   void replace(rank_id rank);
+  void forget_old_restarts();
   void doom(rank_id rank, std::string cause);
   void generation_failed(const std::string& cause);
   [[nodiscard]] bool within_budget(rank_id rank);
@@ -135,6 +136,12 @@ class engine {
   void disbelieve(const std::vector<rank_id>& odd, const std::string& what);
   void go_back_to_agreement();
   void answer_not_finite();
+
+  // straggler.cpp
+  void handle(const straggler_found& e);
+  [[nodiscard]] std::optional<std::string_view> why_it_stays(const straggler_found& e);
+  [[nodiscard]] bool budget_for_stragglers();
+  void keep_straggler(const straggler_found& e);
 
   // program.cpp
   void handle(const worker_program_failed& e);

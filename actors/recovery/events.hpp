@@ -138,6 +138,16 @@ struct worker_not_finite {
   incarnation_id incarnation;
   protocol::not_finite found;
 };
+// A rank computes much slower than the others, by the watch over their compute times. May be said
+// again and again while it lasts.
+struct straggler_found {
+  generation_id generation;
+  rank_id rank;
+  incarnation_id incarnation;
+  std::string figure;          // "computes for 212.0 ms an iteration, ..."
+  bool all_iterate = false;    // no rank starts, evaluates, or saves just now
+  bool has_successor = false;  // a process can take its place at once
+};
 struct stop_requested {
   std::string reason;
 };
@@ -150,7 +160,7 @@ using input = std::variant<begin, take_over, worker_said_hello, worker_start_fai
                            worker_parked, worker_joined, worker_join_failed, worker_finished,
                            worker_program_failed, peers_reported_lost, progressed, source_found,
                            final_checkpoint_settled, stop_requested, deadline_passed, states_agreed,
-                           state_diverged, worker_not_finite>;
+                           state_diverged, worker_not_finite, straggler_found>;
 
 // ---- actions: what to do about it --------------------------------------------------------------
 

@@ -114,12 +114,15 @@ void engine::replace(rank_id rank) {
   }
   ++at(rank).attempts;
   ++s_.restarts_total;
-  if (limits_.window.count() > 0) {
-    const auto fresh = [&](time_point t) { return t > now_ - limits_.window; };
-    s_.restarts.erase(s_.restarts.begin(), std::ranges::find_if(s_.restarts, fresh));
-  }
+  forget_old_restarts();
   s_.restarts.push_back(now_);
   if (within_budget(rank)) order(rank, backoff(rank));
+}
+
+void engine::forget_old_restarts() {
+  if (limits_.window.count() == 0) return;
+  const auto fresh = [&](time_point t) { return t > now_ - limits_.window; };
+  s_.restarts.erase(s_.restarts.begin(), std::ranges::find_if(s_.restarts, fresh));
 }
 
 void engine::doom(rank_id rank, std::string cause) {

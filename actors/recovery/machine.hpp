@@ -35,6 +35,7 @@ struct policy {
   bool skip_poisoned = false;  // leave such a batch out; else the run ends
   // A worker that cannot even be started is tried again for as long as it takes, within no budget.
   bool wait_for_replacement = false;
+  bool replace_stragglers = false;  // else they are only told of
   std::chrono::nanoseconds start_timeout{};
   std::chrono::nanoseconds park_timeout{};
   std::chrono::nanoseconds join_timeout{};
@@ -107,7 +108,8 @@ struct member {
   std::string digest;                                         // joined
   std::optional<finish_report> finish;
   std::optional<std::string> program_error;
-  bool gave_up = false;  // has left an iteration whose numbers are not finite
+  bool gave_up = false;     // has left an iteration whose numbers are not finite
+  bool stays_slow = false;  // a straggler that the budget has no replacement for: that was told
 
   std::string kill_cause;           // why it is doomed
   std::uint32_t kills = 0;          // how often it was killed without dying

@@ -127,7 +127,7 @@ void straggler_watch::close_window(time_point now) {
 void straggler_watch::settle(track& of, bool is_slow, judgement& found) const {
   of.slow = is_slow ? of.slow + 1 : 0;
   of.fine = is_slow ? 0 : of.fine + 1;
-  if (of.fine >= limits_.probation) of.on_probation = of.said.replaced = false;
+  if (of.fine >= of.probation) of.on_probation = of.said.replaced = false;
   if (!of.is_named && of.slow >= limits_.windows) {
     of.is_named = true;
     of.said.replaced = of.on_probation;
@@ -143,6 +143,10 @@ void straggler_watch::replaced(rank_id rank) {
   track& of = tracks_[rank.value()];
   of.is_named = false;
   of.on_probation = true;
+  of.probation =
+      of.probation == 0
+          ? limits_.probation
+          : std::min(2 * of.probation, std::max(limits_.longest_probation, limits_.probation));
   of.slow = of.fine = 0;
 }
 
@@ -151,6 +155,15 @@ std::vector<straggler> straggler_watch::current() const {
   for (const track& each : tracks_)
     if (each.is_named) named.push_back(each.said);
   return named;
+}
+
+std::optional<straggler> straggler_watch::candidate() const {
+  std::optional<straggler> slowest;
+  for (const track& each : tracks_) {
+    const bool may = each.is_named && !each.said.replaced && each.slow >= limits_.windows;
+    if (may && (!slowest || each.said.compute > slowest->compute)) slowest = each.said;
+  }
+  return slowest;
 }
 
 std::vector<std::chrono::nanoseconds> straggler_watch::compute_times() const {

@@ -20,8 +20,10 @@ struct straggler_limits {
   std::chrono::nanoseconds window = std::chrono::seconds{1};
   std::size_t iterations = 8;
   std::uint32_t windows = 3;  // in a row to be named, and to be so no more
-  // After a replacement: so many windows in a row must be in order before it counts as a help.
+  // After a replacement: so many windows in a row must be in order before it counts as a help;
+  // after each further one twice as many, up to the last figure.
   std::uint32_t probation = 60;
+  std::uint32_t longest_probation = 3840;
 };
 
 // What is known of a rank that computes much slower than the others.
@@ -47,9 +49,11 @@ struct straggler {
 // row is named. (A multiple of the median of the others is the rule of Spark's speculative
 // execution, spark.speculation.multiplier.)
 //
-// Who replaces those it names says so with replaced(). Whoever is named again before `probation` is
-// over was not helped by that: from then on it is told as `replaced` until it is in order for as
-// long, so that nobody is replaced again and again.
+// candidate() is who may be replaced: one of those that are named, that has been slow for `windows`
+// in a row in this very generation, and that a new process may still help. Who has replaced it says
+// so with replaced(). A rank that is named again before its `probation` is over was not helped:
+// from then on it is told as `replaced`, and is no candidate, until it is in order for as long. So
+// nobody is replaced again and again because of its data, its share or its place.
 //
 //   straggler_watch watch{limits, {1, 1, 1}};
 //   watch.begin(generation);
@@ -82,6 +86,8 @@ class straggler_watch {
   // Who is out of line at present, and what an iteration's computing takes each rank (0: not
   // known).
   [[nodiscard]] std::vector<straggler> current() const;
+  // The slowest of those that may be replaced.
+  [[nodiscard]] std::optional<straggler> candidate() const;
   [[nodiscard]] std::vector<std::chrono::nanoseconds> compute_times() const;
 
  private:
@@ -96,6 +102,7 @@ class straggler_watch {
     std::uint32_t fine = 0;
     bool is_named = false;
     bool on_probation = false;
+    std::uint32_t probation = 0;  // windows; 0: it was never replaced
     straggler said;
   };
   using times = std::vector<std::chrono::nanoseconds>;  // by rank; negative: not known yet

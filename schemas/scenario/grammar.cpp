@@ -244,8 +244,8 @@ const std::vector<key_spec>& key_rows() {
      {"report", "replace"},
      "What becomes of a rank that computes much slower than the others: it is named in events and "
      "in `ftrt status`; or a new process takes its place as well, once, and again only where that "
-     "has helped for a minute. A replacement counts as a restart, and is left out where half of "
-     "`max_restarts` is spent."},
+     "has helped for a minute (then two, up to an hour). A replacement counts as a restart, and is "
+     "left out where half of `max_restarts` is spent. docs/forensics.md has the rules."},
     {"supervision", "straggler_factor", number, FTRT_AT(supervision.straggler_factor),
      between(1.2, 1000), {},
      "A straggler's forward and backward take so many times as long as those of the other ranks "

@@ -63,9 +63,8 @@ class forensics : public ::testing::Test {
     std::istringstream lines{read_file(only_run(folder_.path()) / "events.jsonl")};
     for (std::string line; std::getline(lines, line);) {
       const auto happened = json::parse(line, nullptr, false);
-      if (!happened.is_object()) continue;
-      const std::string text = happened["text"];
-      if (text.starts_with("computes for ") && happened["rank"] == 1) texts.push_back(text);
+      if (!happened.is_object() || happened["kind"] != "straggler") continue;
+      if (happened["rank"] == 1) texts.push_back(happened["text"]);
     }
     return texts;
   }
@@ -229,7 +228,7 @@ TEST_F(forensics, C07_a_slow_rank_is_named_in_events_and_status_with_its_figure)
   EXPECT_EQ(done.summary["recoveries"].size(), 0U) << "it was to be reported alone";
 }
 
-TEST_F(forensics, a_slow_rank_is_replaced_once_where_the_scenario_says_so_and_weights_match) {
+TEST_F(forensics, C07_a_slow_rank_is_replaced_where_the_scenario_says_so_and_weights_match) {
   const std::string end = "train.max_iterations=300";
   begin({end, "supervision.on_straggler=\"replace\""}, slow_rank_1);
   const auto done = finish();
@@ -237,12 +236,48 @@ TEST_F(forensics, a_slow_rank_is_replaced_once_where_the_scenario_says_so_and_we
   const auto& recovery = done.summary["recoveries"][0];
   EXPECT_EQ(recovery["rank"], 1);
   EXPECT_EQ(std::string{recovery["cause"]}.rfind("straggler: computes for ", 0), 0U) << recovery;
+  EXPECT_EQ(recovery["replacement"], "spare");
+  EXPECT_EQ(recovery["source"], "survivor:0");
   EXPECT_EQ(recovery["lost_iterations"], 0);
+  EXPECT_EQ(done.summary["generations"], 2);
+  const auto told = straggler_texts();
+  ASSERT_EQ(told.size(), 2U) << done.out;
+  EXPECT_TRUE(told[0].starts_with("computes for ")) << told[0];
+  EXPECT_EQ(told[1], "a new process takes its place");
   EXPECT_EQ(ask_json({"postmortem"})["culprits"], json::array({1}));
   const scratch_folder quiet;
   const auto fault_free = train(quiet.path(), small_scenario(quiet.path()), {end});
   EXPECT_EQ(fault_free.exit_code, 0) << fault_free.err;
   EXPECT_EQ(done.summary["weights_digest"], fault_free.summary["weights_digest"]);
+}
+
+// As with one whose data or place is slow: each process of rank 1 is so from its first iterations.
+TEST_F(forensics, a_rank_that_a_new_process_does_not_help_is_only_reported_from_then_on) {
+  begin({"train.epochs=2000", "supervision.on_straggler=\"replace\""}, R"(
+[[chaos]]
+kind = "slow"
+rank = 1
+delay = "40ms"
+every = 10
+)");
+  ASSERT_TRUE(eventually([&] { return straggler_texts().size() >= 3; })) << err();
+  const auto told = straggler_texts();
+  EXPECT_EQ(told[1], "a new process takes its place");
+  EXPECT_TRUE(told[2].ends_with("; a new process has not helped, so it stays")) << told[2];
+  json status;
+  // The window after it was named, too: it would be replaced then, if at all.
+  ASSERT_TRUE(eventually([&] {
+    status = ask_json({"status"});
+    const auto& slow = status["stragglers"];
+    const std::uint64_t since = slow.empty() ? 0 : std::uint64_t{slow[0]["since_iteration"]};
+    return since > 0 && status["iteration"] > since + 120;
+  })) << status.dump(2);
+  EXPECT_EQ(status["stragglers"][0]["replaced"], true);
+  EXPECT_EQ(straggler_texts().size(), 3U);
+  process_->signal(SIGTERM);
+  const auto done = collect(*process_, folder_.path());
+  EXPECT_EQ(done.exit_code, 143) << done.err;
+  EXPECT_EQ(done.summary["recoveries"].size(), 1U) << done.summary.dump(2);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TEST(mnist, the_main_job_and_its_chaos_scenarios_end_with_the_same_weights) {
 
   for (const std::string name :
        {"kill_rank", "stop_rank", "kill_all", "kill_all_memory", "kill_actors", "flip_bit", "nan",
-        "slow", "kill_zygote", "kill_supervisor", "clock_jump", "kill_in_phases",
+        "slow", "replace_slow", "kill_zygote", "kill_supervisor", "clock_jump", "kill_in_phases",
         "stop_in_phases"}) {
     const scratch_folder folder;
     // The digest is known here; one of them has the comparison made by itself.
@@ -31,8 +31,9 @@ TEST(mnist, the_main_job_and_its_chaos_scenarios_end_with_the_same_weights) {
     ASSERT_EQ(done.exit_code, 0) << name << ": " << done.err;
     EXPECT_EQ(done.summary["weights_digest"], digest) << name;
     EXPECT_GE(done.summary["expectations"].size(), 2U) << name;
-    const bool at_full_strength = name == "slow" || name == "kill_zygote" ||
-                                  name == "kill_supervisor" || name == "clock_jump";
+    const bool at_full_strength = name == "slow" || name == "replace_slow" ||
+                                  name == "kill_zygote" || name == "kill_supervisor" ||
+                                  name == "clock_jump";
     if (at_full_strength) continue;  // what it is expected to come to says all
     if (name == "kill_actors") {
       EXPECT_GE(done.summary["actor_restarts"].size(), 5U) << name;

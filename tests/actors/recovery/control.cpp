@@ -30,7 +30,23 @@ void simulator::carry_out(const spawn_worker& a) {
   });
 }
 
+// A straggler works: nothing may be risked to replace it.
+void simulator::check_straggler(const kill_worker& a) {
+  const state& now = machine_.current();
+  require(policy_.replace_stragglers, "a straggler is killed where it was to be reported");
+  require(!slow_killed_, "two stragglers are replaced at a time");
+  require(ranks_.size() > 1, "a rank is slower than nobody");
+  require(now.at == phase::training, "a straggler is killed while membership changes");
+  require(!now.stop_wanted, "a straggler is killed while the run stops");
+  require(now.unrecovered.empty(), "a straggler is killed before the last loss is made good");
+  require(2 * (now.restarts.size() + 1) <= policy_.max_restarts, "a straggler takes the budget");
+  slow_killed_ = a.rank;
+  ++result_.stragglers;
+}
+
 void simulator::carry_out(const kill_worker& a) {
+  const member& m = machine_.current().ranks[a.rank.value()];
+  if (a.cause.starts_with("straggler") && m.kills == 0) check_straggler(a);
   for (worker& w : ranks_[a.rank.value()]) {
     if (w.incarnation != a.incarnation) continue;
     if (w.alive) return die(w, "killed by the supervisor");
@@ -128,6 +144,7 @@ void simulator::carry_out(const query_workers&) {
 
 void simulator::carry_out(const record_recovery& a) {
   ++result_.recoveries;
+  if (slow_killed_ == a.rank) slow_killed_.reset();
   require(a.resumed_ms >= a.detected_ms && a.detected_ms >= 0, "times run backwards");
   const recovery_times& t = a.times;
   for (const double part : {t.detect_ms, t.park_ms, t.spawn_ms, t.join_ms, t.first_step_ms})

@@ -80,6 +80,7 @@ struct tally {
     sum.damages += r.damages;
     sum.mended += r.mended;
     sum.left_out += r.left_out;
+    sum.stragglers += r.stragglers;
   }
   void add(const tally& other) {
     for (std::size_t i = 0; i < outcomes.size(); ++i) outcomes[i] += other.outcomes[i];
@@ -93,6 +94,7 @@ struct tally {
     sum.damages += other.sum.damages;
     sum.mended += other.sum.mended;
     sum.left_out += other.sum.left_out;
+    sum.stragglers += other.sum.stragglers;
   }
 };
 
@@ -191,7 +193,7 @@ TEST(recovery_simulation, the_laws_of_recovery_hold_in_every_schedule) {
             << " from snapshots, " << t.sum.from_checkpoints << " from checkpoints), "
             << t.sum.rollbacks << " rollbacks; " << t.sum.damages << " damaged states, "
             << t.sum.mended << " such runs ended with the right weights; " << t.sum.left_out
-            << " poisoned windows left out\n";
+            << " poisoned windows left out; " << t.sum.stragglers << " stragglers replaced\n";
   // A simulation in which little goes wrong proves little, and one in which all fails, too.
   EXPECT_GE(t.of_several_ranks, count - count / 16);
   EXPECT_GT(t.outcomes[0], count / 2);
@@ -202,6 +204,7 @@ TEST(recovery_simulation, the_laws_of_recovery_hold_in_every_schedule) {
   EXPECT_GT(t.sum.from_checkpoints, count / 1000);
   EXPECT_GT(t.sum.mended, count / 100);
   EXPECT_GT(t.sum.left_out, count / 100);
+  EXPECT_GT(t.sum.stragglers, count / 100);
 }
 
 TEST(recovery_simulation, a_seed_gives_the_same_history_each_time) {

@@ -103,6 +103,7 @@ struct result {
   std::uint64_t from_snapshots = 0, from_checkpoints = 0;
   std::uint64_t damages = 0, mended = 0;  // runs with damage that ended with the right weights
   std::uint64_t left_out = 0;             // windows
+  std::uint64_t stragglers = 0;           // replaced
   friend bool operator==(const result&, const result&) = default;
 };
 
@@ -129,10 +130,12 @@ class simulator {
   void one_fault(std::uint64_t number);
   void kill_many(bool all);
   void hang(worker& w);
+  void slow_down(worker& w, bool all_iterate, bool has_successor, int times);
   void damage(worker& w, std::uint64_t by);
   void poison(std::uint64_t ahead, std::optional<std::uint32_t> of_rank);
   [[nodiscard]] bool kills(std::uint64_t k, const worker& w) const;
   void check_mended(const end_run& a);
+  void check_straggler(const kill_worker& a);
   void replace_trainer(worker& w);
   [[nodiscard]] bool noise() const { return plan_.noise && result_.faults > 0; }
   void die(worker& w, const std::string& cause);
@@ -237,6 +240,7 @@ class simulator {
   std::map<std::uint64_t, std::optional<std::uint32_t>> poison_;
   std::uint64_t furthest_ = 0;          // window that anybody ever computed
   std::vector<iteration_id> left_out_;  // as control remembers them; ascending
+  std::optional<rank_id> slow_killed_;  // for being slow, and not made good yet
   bool any_damage_ = false;
   bool gone_back_ = false;     // the machine once believed no survivor
   bool past_mending_ = false;  // nobody was left to compare with

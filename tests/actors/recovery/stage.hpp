@@ -34,6 +34,7 @@ class stage {
     p.max_failures_without_progress = 3;
     p.backoff_initial = milliseconds(100);
     p.backoff_max = seconds(1);
+    p.replace_stragglers = true;
     p.start_timeout = seconds(10);
     p.park_timeout = seconds(2);
     p.join_timeout = seconds(20);
@@ -141,6 +142,10 @@ class stage {
   void not_finite(rank_id r, std::uint64_t iteration, std::vector<rank_id> whose = {}) {
     feed(
         worker_not_finite{r, newest(r), {generation(), iteration_id{iteration}, std::move(whose)}});
+  }
+  void slow(rank_id r, bool all_iterate = true, bool has_successor = true) {
+    feed(straggler_found{generation(), r, newest(r), "computes for 90 ms an iteration", all_iterate,
+                         has_successor});
   }
   void checkpoint(std::uint64_t iteration) {
     feed(source_found{generation(),

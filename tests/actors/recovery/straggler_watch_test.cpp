@@ -238,6 +238,57 @@ TEST(straggler_watch, a_replacement_that_helped_for_a_minute_may_be_replaced_aga
   EXPECT_FALSE(found.named[0].replaced);
 }
 
+TEST(straggler_watch, each_replacement_must_help_for_twice_as_long_before_there_is_another) {
+  group g{{1, 1}, {.probation = 10, .longest_probation = 40}};
+  for (const int needed : {10, 20, 40, 40}) {
+    g.pass({10ms, 10ms}, 100);
+    g.pass({40ms, 10ms}, 3);
+    ASSERT_TRUE(g.watch.candidate().has_value()) << needed;
+    g.watch.replaced(rank_id{0});
+    g.next_generation();
+    g.pass({10ms, 10ms}, needed - 1);
+    g.pass({40ms, 10ms}, 3);
+    EXPECT_FALSE(g.watch.candidate().has_value()) << needed;
+    ASSERT_EQ(g.watch.current().size(), 1U) << needed;
+    EXPECT_TRUE(g.watch.current()[0].replaced) << needed;
+    g.pass({10ms, 10ms}, needed);
+    g.pass({40ms, 10ms}, 3);
+    ASSERT_TRUE(g.watch.candidate().has_value()) << needed;
+    g.pass({10ms, 10ms}, 3);
+  }
+}
+
+TEST(straggler_watch, the_slowest_of_those_that_are_slow_now_is_the_candidate) {
+  group g{{1, 1, 1, 1, 1}};
+  EXPECT_FALSE(g.watch.candidate().has_value());
+  g.pass({10ms, 40ms, 10ms, 60ms, 10ms}, 3);
+  ASSERT_TRUE(g.watch.candidate().has_value());
+  EXPECT_EQ(g.watch.candidate()->rank, rank_id{3});
+  g.watch.replaced(rank_id{3});
+  g.next_generation();
+  g.pass({10ms, 40ms, 10ms, 60ms, 10ms}, 3);
+  ASSERT_EQ(g.watch.current().size(), 2U);
+  ASSERT_TRUE(g.watch.candidate().has_value());
+  EXPECT_EQ(g.watch.candidate()->rank, rank_id{1}) << "a new process has not helped the other";
+}
+
+// Another loss may have given it a new process.
+TEST(straggler_watch,
+     who_was_named_in_another_generation_is_no_candidate_before_it_is_slow_in_this) {
+  group g{{1, 1}};
+  g.pass({40ms, 10ms}, 3);
+  ASSERT_TRUE(g.watch.candidate().has_value());
+  g.next_generation();
+  EXPECT_FALSE(g.watch.candidate().has_value());
+  g.pass({40ms, 10ms}, 2);
+  EXPECT_FALSE(g.watch.candidate().has_value());
+  g.pass({40ms, 10ms});
+  EXPECT_TRUE(g.watch.candidate().has_value());
+  g.pass({10ms, 10ms});
+  EXPECT_FALSE(g.watch.candidate().has_value()) << "it is not slow now";
+  EXPECT_EQ(g.watch.current().size(), 1U);
+}
+
 // Noise of any kind on equal ranks, with a heavy tail: nobody.
 TEST(straggler_watch, noise_names_nobody) {
   const char* given = std::getenv("FTRT_SEED");

@@ -34,6 +34,7 @@ policy draw_policy(dice& d, const schedule& plan) {
   p.checkpoint_timeout = milliseconds(300);
   p.verdict_timeout = milliseconds(100);
   p.on_non_finite = non_finite_policy::rollback;
+  p.replace_stragglers = d.chance(75);
   p.poison_limit = 3;
   p.skip_poisoned = d.chance(75);
   p.wait_for_replacement = d.chance(50);
@@ -208,7 +209,7 @@ void simulator::one_fault(std::uint64_t number) {
   worker* w = nullptr;
   auto& incarnations = ranks_[d.below(ranks_.size())];
   if (!incarnations.empty()) w = &incarnations.back();
-  const std::uint64_t kind = d.below(30);
+  const std::uint64_t kind = d.below(32);
   const bool up = w != nullptr && w->alive;
   const bool large = plan_.ranks > 0;
   if (kind < 8 && up) return die(*w, "killed by signal 9");
@@ -230,6 +231,8 @@ void simulator::one_fault(std::uint64_t number) {
     post(peers_reported_lost{generation_id{result_.generations}, {}});
   } else if (kind < 23 && up) {
     replace_trainer(*w);
+  } else if (kind >= 30) {
+    if (up) slow_down(*w, d.chance(80), d.chance(80), 8);
   } else if (kind >= 28) {
     if (large) return;
     const auto of_rank = static_cast<std::uint32_t>(d.below(ranks_.size() + 1));
@@ -277,6 +280,16 @@ void simulator::hang(worker& w) {
   });
 }
 
+// The watch over compute times says so, and again while that worker lives, for a while.
+void simulator::slow_down(worker& w, bool all_iterate, bool has_successor, int times) {
+  post(straggler_found{w.generation, w.rank, w.incarnation, "slow", all_iterate, has_successor});
+  if (times == 1) return;
+  after(milliseconds(2 + dice_.below(30)), [this, rank = w.rank, who = w.incarnation, times] {
+    worker& x = newest(rank);
+    if (x.incarnation == who && x.alive) slow_down(x, true, true, times - 1);
+  });
+}
+
 // What is under way in either direction is lost; then it says who it is to the next one.
 void simulator::replace_trainer(worker& w) {
   ++w.link;
@@ -314,6 +327,7 @@ void simulator::replace_supervisor() {
   over.not_beyond = machine_.current().not_beyond;
   over.left_out = left_out_;
   machine_ = machine(policy_);
+  slow_killed_.reset();
   for (auto& all : ranks_) {
     while (!all.empty() && !all.back().forked) all.pop_back();
     over.incarnations.push_back(all.empty() ? incarnation_id{} : all.back().incarnation);

@@ -49,9 +49,9 @@ TEST(shipped_scenarios, the_faulty_ones_train_exactly_as_mnist_does) {
   EXPECT_GT(plain.size(), 50u);
   for (const auto* name :
        {"kill_rank.toml", "kill_all.toml", "kill_all_memory.toml", "kill_actors.toml",
-        "stop_rank.toml", "flip_bit.toml", "nan.toml", "slow.toml", "kill_zygote.toml",
-        "kill_supervisor.toml", "clock_jump.toml", "kill_in_phases.toml", "stop_in_phases.toml",
-        "poisoned_batch.toml"}) {
+        "stop_rank.toml", "flip_bit.toml", "nan.toml", "slow.toml", "replace_slow.toml",
+        "kill_zygote.toml", "kill_supervisor.toml", "clock_jump.toml", "kill_in_phases.toml",
+        "stop_in_phases.toml", "poisoned_batch.toml"}) {
     const auto faulty = load_well("chaos/" + std::string{name});
     EXPECT_EQ(training_of(faulty), plain) << name;
     EXPECT_FALSE(faulty.values.chaos.empty()) << name;
@@ -89,6 +89,13 @@ TEST(shipped_scenarios, flip_bit_flips_weights_and_gradients_and_nan_goes_back) 
   const auto nan = load_well("chaos/nan.toml").values;
   EXPECT_EQ(nan.train.on_non_finite, non_finite_policy::rollback);
   for (const auto& entry : nan.chaos) EXPECT_EQ(entry.kind, chaos_kind::nan);
+}
+
+TEST(shipped_scenarios, replace_slow_replaces_a_straggler_and_slow_does_not) {
+  const auto replaces = load_well("chaos/replace_slow.toml").values;
+  EXPECT_EQ(replaces.supervision.on_straggler, straggler_policy::replace);
+  for (const auto& entry : replaces.chaos) EXPECT_EQ(entry.kind, chaos_kind::slow);
+  EXPECT_EQ(load_well("chaos/slow.toml").values.supervision.on_straggler, straggler_policy::report);
 }
 
 TEST(shipped_scenarios, poisoned_batch_leaves_the_batches_out) {
