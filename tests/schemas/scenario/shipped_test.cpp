@@ -21,13 +21,14 @@ loaded_scenario load_well(const std::string& name, const std::vector<std::string
 std::map<std::string, std::string> training_of(const loaded_scenario& loaded) {
   std::map<std::string, std::string> values;
   for (const auto& value : loaded.resolved) {
-    // What is done about a NaN or a poisoned batch changes nothing where there is none.
-    const bool may_differ = value.key == "run.name" || value.key.starts_with("chaos") ||
-                            value.key.starts_with("expect.") ||
-                            value.key == "train.on_non_finite" ||
-                            value.key == "supervision.poisoned_batch" ||
-                            value.key == "checkpoint.restore_from_memory" ||
-                            value.key == "checkpoint.snapshot_every_iterations";
+    // What is done about a NaN, a poisoned batch or a straggler changes nothing where there is
+    // none.
+    const bool may_differ =
+        value.key == "run.name" || value.key.starts_with("chaos") ||
+        value.key.starts_with("expect.") || value.key == "train.on_non_finite" ||
+        value.key == "supervision.poisoned_batch" || value.key == "supervision.on_straggler" ||
+        value.key == "checkpoint.restore_from_memory" ||
+        value.key == "checkpoint.snapshot_every_iterations";
     if (!may_differ) values[value.key] = value.value;
   }
   return values;
