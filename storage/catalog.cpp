@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <storage/catalog_impl.hpp>
 
 namespace ftrt::storage {
@@ -9,19 +8,23 @@ namespace fs = std::filesystem;
 
 constexpr const char* catalog_file = "catalog.sqlite";
 
-std::int64_t unix_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
-
 fs::path with_suffix(const fs::path& file, const std::string& suffix) {
   return file.string() + suffix;
+}
+
+// ".damaged-1", or the first number that is free.
+std::string suffix_for_damaged(const fs::path& file) {
+  std::error_code unknown;
+  for (std::uint64_t number = 1;; ++number) {
+    auto suffix = ".damaged-" + std::to_string(number);
+    if (!fs::exists(with_suffix(file, suffix), unknown)) return suffix;
+  }
 }
 
 // The database with its journal: one without the other is damage of its own.
 result<void> move_aside(const fs::path& file, const std::string& why,
                         std::vector<std::string>& notes) {
-  const auto suffix = ".damaged-" + std::to_string(unix_ms());
+  const auto suffix = suffix_for_damaged(file);
   for (const auto* part : {"", "-wal", "-shm", "-journal"}) {
     std::error_code error;
     if (!fs::exists(with_suffix(file, part), error)) continue;
@@ -102,6 +105,11 @@ result<void> catalog::begin_run(const std::string& run_id, const std::string& na
         "INSERT INTO runs (run_id, name, status, started_ms) VALUES (?1, ?2, 'running', ?3)"
         " ON CONFLICT (run_id) DO UPDATE SET name = ?2, status = 'running', ended_ms = NULL",
         run_id, name, now_ms);
+    // Of a process that was killed. Its workers ended with it, about when its last event was.
+    impl_->database->execute(
+        "UPDATE incarnations SET cause = 'the process that had started it was killed',"
+        " ended_ms = max(began_ms, coalesce((SELECT max(wall_time_ms) FROM events), 0))"
+        " WHERE ended_ms IS NULL");
     return {};
   });
 }
@@ -110,6 +118,10 @@ result<void> catalog::end_run(const std::string& run_id, const std::string& stat
                               std::uint64_t iterations, const std::string& summary_json,
                               std::int64_t now_ms) {
   return impl_->database->transaction("ending the run", [&]() -> result<void> {
+    impl_->database->execute(
+        "UPDATE incarnations SET ended_ms = ?1, cause = 'left when the run ended'"
+        " WHERE ended_ms IS NULL",
+        now_ms);
     const auto rows = impl_->database->execute(
         "UPDATE runs SET status = ?2, iterations = ?3, summary = ?4, ended_ms = ?5"
         " WHERE run_id = ?1",
@@ -251,21 +263,6 @@ result<void> catalog::add_ledger(branch_id branch, generation_id generation, ite
         "INSERT INTO ledger (branch, generation, first_iteration, last_iteration)"
         " VALUES (?1, ?2, ?3, ?4)",
         branch.value(), generation.value(), begin, last.value());
-    return {};
-  });
-}
-
-result<void> catalog::add_events(std::span<const event> events) {
-  return impl_->database->transaction("writing events", [&]() -> result<void> {
-    for (const auto& what : events) {
-      auto insert = impl_->database->query(
-          "INSERT INTO events (kind, wall_time_ms, generation, iteration, rank, subject, text)"
-          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-          std::string{ftrt::to_string(what.what)}, what.wall_time_ms, what.generation,
-          what.iteration, what.rank, what.subject, what.text);
-      if (what.rank < 0) insert->bind(5);
-      insert->exec();
-    }
     return {};
   });
 }

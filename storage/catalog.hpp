@@ -54,8 +54,10 @@ class catalog {
   catalog& operator=(catalog&&) noexcept;
   ~catalog();
 
+  // Closes what a killed process left open of a run that is resumed: its incarnations.
   [[nodiscard]] result<void> begin_run(const std::string& run_id, const std::string& name,
                                        std::int64_t now_ms);
+  // The incarnations that are still there end with it.
   [[nodiscard]] result<void> end_run(const std::string& run_id, const std::string& status,
                                      std::uint64_t iterations, const std::string& summary_json,
                                      std::int64_t now_ms);
@@ -103,6 +105,9 @@ class catalog {
                                         iteration_id first, iteration_id last);
 
   [[nodiscard]] result<void> add_events(std::span<const event> events);
+  // Adds those of a run's event log that are not here: a process that was killed had them in its
+  // queue, or the catalog was made anew. Returns how many those were.
+  [[nodiscard]] result<std::size_t> take_in(std::span<const event> logged);
 
   [[nodiscard]] result<std::vector<run_row>> runs();
   [[nodiscard]] result<std::vector<checkpoint_row>> checkpoints();

@@ -206,6 +206,8 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
   std::vector<std::string> notes;
   auto catalog = storage::catalog::open(directory->path(), directory->id(), notes);
   if (!catalog) return failed(std::move(catalog.error()));
+  auto past = past_of(*directory, notes);
+  if (auto taken = catalog->take_in(past); !taken) return failed(std::move(taken.error()));
   auto beginning = beginning_on_record(*catalog, values->cluster.ranks);
   if (!beginning) return failed(std::move(beginning.error()));
   auto faults = faults_of_history(*catalog, file);
@@ -228,7 +230,6 @@ tl::expected<std::unique_ptr<run>, start_error> run::resume(
   if (auto kept = keep_overrides(file, *values, overrides); !kept) {
     return failed(std::move(kept.error()));
   }
-  auto past = past_of(*directory, notes);
   return actors::live_run::begin(
       {*values, std::move(*host), std::move(*directory), std::move(*catalog), std::move(notes),
        std::move(*beginning), std::move(past)},
