@@ -7,16 +7,31 @@
 namespace ftrt::actors {
 namespace {
 
-// Kept in the training state, which would not load; or the meaning of the data position in it.
+// What the saved state is, or what its numbers mean: its tensors, the options and the loss scale in
+// it, the optimizer steps that it counts as a place in the schedule, the samples as one in the
+// data. An override of any other key says how to go on from there.
 constexpr std::array fixed_keys{
-    std::string_view{"run.seed"},           std::string_view{"data.kind"},
-    std::string_view{"data.samples"},       std::string_view{"data.limit"},
-    std::string_view{"data.last"},          std::string_view{"data.shuffle"},
+    // the order of samples, the initial weights
+    std::string_view{"run.seed"},
+    // its tensors
+    std::string_view{"model.kind"}, std::string_view{"model.layers"},
+    std::string_view{"model.channels"}, std::string_view{"model.batch_norm"},
+    std::string_view{"train.optimizer"},
+    // its place in the data
+    std::string_view{"data.kind"}, std::string_view{"data.samples"}, std::string_view{"data.limit"},
+    std::string_view{"data.last"}, std::string_view{"data.shuffle"},
     std::string_view{"train.global_batch"}, std::string_view{"train.micro_batch"},
-    std::string_view{"train.lr"},           std::string_view{"train.momentum"},
-    std::string_view{"train.nesterov"},     std::string_view{"train.weight_decay"},
-    std::string_view{"train.beta1"},        std::string_view{"train.beta2"},
-    std::string_view{"train.eps"}};
+    // the optimizer's options in it
+    std::string_view{"train.lr"}, std::string_view{"train.momentum"},
+    std::string_view{"train.nesterov"}, std::string_view{"train.weight_decay"},
+    std::string_view{"train.beta1"}, std::string_view{"train.beta2"}, std::string_view{"train.eps"},
+    // its place in the schedule
+    std::string_view{"train.schedule"}, std::string_view{"train.warmup_steps"},
+    std::string_view{"train.decay_every"}, std::string_view{"train.decay_factor"},
+    std::string_view{"train.min_lr"},
+    // the loss scaler in it, and the arithmetic that its weights come from
+    std::string_view{"train.amp"}, std::string_view{"train.init_scale"},
+    std::string_view{"train.scale_growth_interval"}};
 
 std::string value_of(const loaded_scenario& scenario, std::string_view key) {
   const auto found = std::ranges::find(scenario.resolved, key, &resolved_value::key);
@@ -24,6 +39,10 @@ std::string value_of(const loaded_scenario& scenario, std::string_view key) {
 }
 
 }  // namespace
+
+bool is_fixed_by_a_run(std::string_view key) {
+  return std::ranges::find(fixed_keys, key) != fixed_keys.end();
+}
 
 std::vector<diagnostic> changes_of_fixed_values(const loaded_scenario& recorded,
                                                 const loaded_scenario& asked,

@@ -216,9 +216,10 @@ TEST_F(small_run, C05_sigterm_stops_after_a_committed_checkpoint_and_resume_goes
 
 TEST_F(small_run, what_a_resume_overrides_stays_and_what_it_may_not_is_refused) {
   EXPECT_EQ(train(folder_.path(), small_scenario(folder_.path()), {"train.epochs=2"}).exit_code, 0);
-  for (const std::string key : {"run.seed", "train.global_batch"}) {
-    const auto refused = resume_from(folder_.path(), {key + "=32"});
+  for (const std::string change : {"run.seed=32", "train.global_batch=32", "train.amp=fp16"}) {
+    const auto refused = resume_from(folder_.path(), {change});
     EXPECT_EQ(refused.exit_code, 2) << refused.err;
+    const auto key = change.substr(0, change.find('='));
     EXPECT_NE(refused.err.find(key + ": expected "), std::string::npos) << refused.err;
   }
   const auto longer = resume_from(folder_.path(), {"train.epochs=20"});
