@@ -1,4 +1,5 @@
 #include <actors/control/chaos_orders.hpp>
+#include <algorithm>
 #include <array>
 #include <storage/progress.hpp>
 
@@ -131,11 +132,28 @@ void repeat_orders(const run_context& context, const chaos_schedule& schedule,
   }
 }
 
+namespace {
+
+// Whoever settles an order, the mark is there before the order is gone: who finds no order any more
+// finds the mark.
+void mark_struck(const run_context& context, const host::worker_entry& worker,
+                 const std::vector<std::uint64_t>& obeyed) {
+  for (const auto& order : context.orders->of(worker.rank)) {
+    const bool killed = order.kind == injury_kind::kill;
+    if (!killed && order.kind != injury_kind::stop) continue;
+    if (std::ranges::find(obeyed, order.number) == obeyed.end()) continue;
+    context.host->note_struck(worker.rank, worker.incarnation, killed);
+  }
+}
+
+}  // namespace
+
 void settle_orders(const run_context& context, bool at_once) {
   if (context.orders->empty()) return;
   for (const auto& worker : context.host->workers()) {
     const auto obeyed = storage::progress_reader{worker->progress}.injuries();
     if (obeyed.empty()) continue;
+    mark_struck(context, *worker, obeyed);
     for (const auto& order : context.orders->settle(worker->rank, obeyed)) {
       const auto text = describe(order.what) + ": its worker obeys";
       const auto subject = subject_of_entry(order.entry);

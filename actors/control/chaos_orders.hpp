@@ -26,7 +26,9 @@ void repeat_orders(const run_context& context, const chaos_schedule& schedule,
                    const std::vector<fault_history>& history);
 
 // Takes out of the standing orders what workers, dead ones too, say that they obey, and puts it on
-// record; `at_once`: in the log before this returns, which blocks for the page cache.
+// record; `at_once`: in the log before this returns, which blocks for the page cache. Who has
+// killed or stopped itself by that is marked so in the host table: it did not die of anything it
+// computed.
 void settle_orders(const run_context& context, bool at_once = false);
 
 }  // namespace ftrt::actors

@@ -1,11 +1,13 @@
 #include <actors/control/checkpoint.hpp>
 #include <actors/control/handlers.hpp>
 #include <actors/host/clock.hpp>
+#include <algorithm>
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <storage/snapshot.hpp>
 #include <string>
 #include <tuple>
+#include <utility>
 
 namespace ftrt::actors {
 
@@ -26,12 +28,32 @@ std::optional<snapshot_set> snapshot_collector::add(const protocol::snapshot_rea
       return std::nullopt;
     }
   }
-  return std::move(sets_.extract(id).mapped());
+  auto whole = std::move(sets_.extract(id).mapped());
+  note(whole);
+  return whole;
+}
+
+void snapshot_collector::note(const snapshot_set& complete) {
+  newest_ = std::max(newest_, age{complete.generation, complete.iteration});
+}
+
+std::optional<snapshot_set> snapshot_collector::unsaid(std::vector<snapshot_set> whole) {
+  const auto before = std::exchange(unsaid_, std::nullopt);
+  if (whole.empty()) return std::nullopt;
+  auto& last = whole.back();
+  const age found{last.generation, last.iteration};
+  if (found <= newest_) return std::nullopt;
+  if (before != found) {
+    unsaid_ = found;
+    return std::nullopt;
+  }
+  note(last);
+  return std::move(last);
 }
 
 namespace {
 
-constexpr std::chrono::milliseconds look_again{100};
+constexpr std::chrono::milliseconds look_interval{100};
 
 std::string name_of(const snapshot_set& set) {
   return "checkpoint:" + std::to_string(set.iteration.value());
@@ -46,7 +68,6 @@ struct checkpoint_state {
   std::set<std::pair<branch_id, iteration_id>> posted;  // jobs that were begun
   std::optional<iteration_id> awaited;
   generation_id awaited_of;  // the ranks of this generation agreed on it
-  drop_warnings warnings;
 
   static constexpr const char* name = "checkpoint";
 
@@ -54,9 +75,13 @@ struct checkpoint_state {
     self = me;
     context = shared;
     line.emplace([shared](snapshot_set set) {
-      return hold(shared->host->program().layout, std::move(set));
+      return shared->holder->hold(shared->host->program().layout, std::move(set));
     });
-    find_unwritten(std::nullopt);
+    for (auto& set : unwritten()) {
+      collector.note(set);
+      complete(std::move(set), false);
+    }
+    look();
   }
 
   void snapshot(rank_id rank, incarnation_id incarnation, const protocol::snapshot_ready& ready) {
@@ -66,18 +91,24 @@ struct checkpoint_state {
       return;
     }
     if (!context->board->is_history(ready.branch, ready.iteration)) return;
-    const bool final = is_last(ready);
-    if (!final && !due(ready.iteration)) return;  // it stays in memory only
-    auto set = collector.add(ready, {std::move(worker), ready.slot});
-    if (!set) return;
-    if (!final) return persist(std::move(*set));
-    last = std::move(*set);
+    if (!ready.final && !is_wanted(ready.iteration)) return;  // it stays in memory only
+    if (auto set = collector.add(ready, {std::move(worker), ready.slot})) {
+      complete(std::move(*set), ready.final);
+    }
+  }
+
+  void complete(snapshot_set set, bool final) {
+    if (!final && !is_last(set.iteration)) return persist(std::move(set));
+    last = std::move(set);
     persist_last();
   }
 
-  [[nodiscard]] bool is_last(const protocol::snapshot_ready& ready) const {
-    return ready.final || ready.iteration == awaited ||
-           ready.iteration.value() == context->host->program().total_iterations;
+  [[nodiscard]] bool is_last(iteration_id iteration) const {
+    return iteration == awaited || iteration.value() == context->host->program().total_iterations;
+  }
+
+  [[nodiscard]] bool is_wanted(iteration_id iteration) const {
+    return is_last(iteration) || due(iteration);
   }
 
   // Snapshots may be taken more often than one is written.
@@ -114,46 +145,47 @@ struct checkpoint_state {
                     name_of(what.set), text, std::nullopt, iteration);
     if (awaited == iteration) settled({what.set.branch, iteration, false, text});
     if (!overtaken) return;
-    const auto count = warnings.count(host::monotonic_now());
-    if (!count) return;
-    context->record(event::kind::warning, "checkpoint",
-                    std::to_string(*count) + (*count == 1 ? " was" : " were") +
-                        " dropped, the last of iteration " + std::to_string(iteration.value()) +
-                        ": the disk is slower than checkpoint.every_iterations = " +
-                        std::to_string(context->values.checkpoint.every_iterations) + " asks for",
-                    std::nullopt, iteration);
-  }
-
-  // Snapshots whose message was lost with the actor before this one.
-  void find_unwritten(std::optional<iteration_id> only) {
-    const auto arena_bytes = context->host->program().layout.arena_bytes;
-    for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
-      const auto worker = context->host->worker(rank_id{rank});
-      if (!worker) continue;
-      for (const auto& [slot, header, held] : storage::list_ready(worker->snapshots, arena_bytes)) {
-        if (header.iteration != only.value_or(header.iteration)) continue;
-        if (header.iteration.value() <= context->board->last_checkpoint_iteration()) continue;
-        snapshot(worker->rank, worker->incarnation,
-                 {header.generation, header.branch, header.iteration, slot, header.part,
-                  header.parts, false});
-      }
+    if (auto told = context->drops->drop(iteration, what.waited, host::monotonic_now())) {
+      context->record(event::kind::warning, "checkpoint", std::move(*told), std::nullopt,
+                      iteration);
     }
   }
 
+  // What is whole in memory, oldest first, and neither written nor about to be.
+  [[nodiscard]] std::vector<snapshot_set> unwritten() const {
+    const auto now = context->board->current();
+    auto sets = complete_sets(context->host->workers(), context->host->program().layout,
+                              context->values.cluster.ranks, now.branch, now.branch_since);
+    std::erase_if(sets, [&](const snapshot_set& set) {
+      return std::ranges::any_of(set.parts, &snapshot_part::held) || !is_wanted(set.iteration) ||
+             set.iteration.value() <= context->board->last_checkpoint_iteration();
+    });
+    std::ranges::reverse(sets);
+    return sets;
+  }
+
+  // Which snapshot of a run that stops is its last one, only the ranks' words say.
+  void look_for_unsaid() {
+    auto sets = unwritten();
+    if (awaited && !sets.empty() && sets.back().iteration == awaited) {
+      return complete(std::move(sets.back()), false);
+    }
+    if (context->board->stop_reason()) return;
+    if (auto set = collector.unsaid(std::move(sets))) complete(std::move(*set), false);
+  }
+
   void await(iteration_id iteration) {
-    const bool waiting_already = awaited.has_value();
     awaited = iteration;
     awaited_of = context->board->current().generation;
     persist_last();
     post_look_for(*context, iteration);
-    if (!waiting_already) self->delayed_send(self, look_again, tick{});
   }
 
   void look() {
-    if (!awaited) return;
+    context->drops->looked(host::monotonic_now());
     carry_out(line->retry());
-    if (awaited) find_unwritten(awaited);
-    if (awaited) self->delayed_send(self, look_again, tick{});
+    look_for_unsaid();
+    self->delayed_send(self, look_interval, tick{});
   }
 
   void settled(const checkpoint_settled& outcome) {

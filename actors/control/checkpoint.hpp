@@ -21,6 +21,13 @@ class snapshot_collector {
   // The set that this part completes.
   [[nodiscard]] std::optional<snapshot_set> add(const protocol::snapshot_ready& ready,
                                                 snapshot_part part);
+  // This one is known to be complete, too.
+  void note(const snapshot_set& complete);
+  // A worker may die, or stand still, after it wrote a snapshot and before it said so, and a word
+  // may be lost with a trainer. Of the sets that lie whole in memory, oldest first: the newest,
+  // where it is newer than any that is known, and was there at the look before this one (its word
+  // might have been on its way).
+  [[nodiscard]] std::optional<snapshot_set> unsaid(std::vector<snapshot_set> whole);
   [[nodiscard]] std::size_t incomplete() const { return sets_.size(); }
 
  private:
@@ -29,12 +36,15 @@ class snapshot_collector {
   // iterations are higher.
   using key = std::tuple<generation_id, branch_id, iteration_id>;
   std::map<key, snapshot_set> sets_;
+  using age = std::pair<generation_id, iteration_id>;
+  age newest_;  // of those that are complete
+  std::optional<age> unsaid_;
 };
 
 // The checkpoint actor: turns complete snapshots into jobs of the storage thread, each with its
 // slots held. A run's last snapshot waits until the run_supervisor asks for it, which it does once
-// all ranks ended with the same state. When the actor is restarted it finds the snapshots that
-// nobody has written yet in the workers' memories.
+// all ranks ended with the same state. Snapshots that nobody told of, as the actor before this one
+// or the worker died, are found in the workers' memories.
 [[nodiscard]] checkpoint_actor spawn_checkpoint(caf::actor_system& system,
                                                 const run_context& context);
 

@@ -20,7 +20,8 @@ dropped_set drop(snapshot_set set, const snapshot_set& newer) {
           {error_code::aborted,
            "the disk had no time for it before that of iteration " +
                std::to_string(newer.iteration.value()) + " was complete",
-           ""}};
+           ""},
+          true};
 }
 
 }  // namespace
@@ -35,17 +36,17 @@ checkpoint_line::decision checkpoint_line::offer(snapshot_set set) {
       made.dropped.push_back(drop(std::move(*before), *waiting_));
     }
   }
-  serve(made);
+  serve(made, false);
   return made;
 }
 
 checkpoint_line::decision checkpoint_line::retry() {
   decision made;
-  serve(made);
+  serve(made, true);
   return made;
 }
 
-void checkpoint_line::serve(decision& made) {
+void checkpoint_line::serve(decision& made, bool waited) {
   if (!waiting_) return;
   auto held = hold_(*waiting_);
   if (!held && held.error().code == error_code::busy) return;
@@ -54,15 +55,8 @@ void checkpoint_line::serve(decision& made) {
   if (held) {
     made.held = std::move(*held);
   } else {
-    made.dropped.push_back({std::move(set), std::move(held.error())});
+    made.dropped.push_back({std::move(set), std::move(held.error()), waited});
   }
-}
-
-std::optional<std::uint64_t> drop_warnings::count(std::chrono::nanoseconds now) {
-  ++untold_;
-  if (told_at_ && now - *told_at_ < interval) return std::nullopt;
-  told_at_ = now;
-  return std::exchange(untold_, 0);
 }
 
 }  // namespace ftrt::actors

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <actors/control/snapshot_sets.hpp>
-#include <chrono>
-#include <cstdint>
 #include <ftrt/error.hpp>
 #include <functional>
 #include <optional>
@@ -14,6 +12,7 @@ namespace ftrt::actors {
 struct dropped_set {
   snapshot_set set;
   error why;
+  bool waited = false;  // for a slot; else it was too late when it was first looked at
 };
 
 // Which complete snapshots become checkpoints. Where steps take milliseconds a slot is overwritten
@@ -39,23 +38,10 @@ class checkpoint_line {
   [[nodiscard]] decision retry();
 
  private:
-  void serve(decision& made);
+  void serve(decision& made, bool waited);
 
   holder hold_;
   std::optional<snapshot_set> waiting_;
-};
-
-// Says how many drops a person is told of now: the first at once, further ones together, each
-// `interval`. `now` is monotonic time.
-class drop_warnings {
- public:
-  [[nodiscard]] std::optional<std::uint64_t> count(std::chrono::nanoseconds now);
-
-  static constexpr std::chrono::seconds interval{30};
-
- private:
-  std::uint64_t untold_ = 0;
-  std::optional<std::chrono::nanoseconds> told_at_;
 };
 
 }  // namespace ftrt::actors

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <actors/control/actors.hpp>
+#include <actors/control/drop_account.hpp>
+#include <actors/control/snapshot_sets.hpp>
 #include <actors/control/standing_orders.hpp>
 #include <actors/host/forensics.hpp>
 #include <actors/host/host_table.hpp>
@@ -71,6 +73,23 @@ class actor_directory {
   std::map<rank_id, trainer_entry> trainers_;
 };
 
+// What the run_supervisor has counted of failures, for the one that takes over from it. Any thread.
+class kept_counts {
+ public:
+  void keep(recovery::failure_counts now) {
+    const std::lock_guard lock{mutex_};
+    counts_ = std::move(now);
+  }
+  [[nodiscard]] recovery::failure_counts get() const {
+    const std::lock_guard lock{mutex_};
+    return counts_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  recovery::failure_counts counts_;
+};
+
 // What all actors of a run share: the things outside the actors, and the way to each other.
 struct run_context {
   scenario values;
@@ -84,6 +103,9 @@ struct run_context {
   host::forensics* forensics = nullptr;
   host::series_sink* series = nullptr;  // storage thread only; nullptr: no TensorBoard
   standing_orders* orders = nullptr;
+  kept_counts* counts = nullptr;
+  set_holder* holder = nullptr;  // of snapshots that wait for the disk
+  drop_account* drops = nullptr;
   actor_directory actors;
 
   // Sends to whoever is this actor now; dropped where there is none.

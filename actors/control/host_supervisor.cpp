@@ -242,6 +242,7 @@ struct host_supervisor_state {
     take_over.not_beyond = context->board->disputed();
     take_over.last_committed = iteration_id{context->board->last_iteration()};
     take_over.left_out = context->board->left_out();
+    take_over.counts = context->counts->get();
     for (std::uint32_t rank = 0; rank < context->values.cluster.ranks; ++rank) {
       take_over.incarnations.push_back(context->host->newest_incarnation(rank_id{rank}));
     }

@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t scheduler_threads = 2;
 // No handler blocks, so an actor that takes so long to end is a bug that must not hang the end.
 constexpr std::chrono::seconds actor_patience{5};
+constexpr std::chrono::seconds job_patience{5};  // looks up once for each state that it reads
 constexpr std::chrono::seconds storage_patience{60};
 // Of the actor at the root, in one run. It decides nothing, so each death is a bug.
 constexpr std::uint32_t max_root_deaths = 100;
@@ -101,6 +102,7 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::e
       worker_program_(options.worker_program),
       history_(read_history(prepared.past, prepared.values.chaos.size())),
       chaos_(prepared.values.chaos, prepared.values.cluster.ranks, history_),
+      drops_(prepared.values.checkpoint.every_iterations),
       storage_(std::move(prepared.catalog), std::move(log), observer_),
       forensics_(*host_, storage_, directory_.path(), directory_.id(),
                  prepared.values.cluster.ranks) {
@@ -123,6 +125,9 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::e
   context_.forensics = &forensics_;
   context_.series = series_ ? &*series_ : nullptr;
   context_.orders = &orders_;
+  context_.counts = &counts_;
+  context_.holder = &holder_;
+  context_.drops = &drops_;
   repeat_orders(context_, chaos_, history_);
 }
 
@@ -216,12 +221,15 @@ void live_run::shut_down(caf::actor_system& system, const recovery::end_run& how
 }
 
 void live_run::conclude(const recovery::end_run& how) {
-  searcher_.finish();  // nobody waits for what it may still find
+  if (const auto late = searcher_.finish(job_patience)) {
+    context_.record(event::kind::warning, "run", *late + " did not end by its deadline");
+  }
   auto summary = board_.summary();
   summary.status = status_of(how);
   summary.error = how.error;
   summary.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  if (const auto drops = drops_.rest()) context_.record(event::kind::warning, "checkpoint", *drops);
   tell_of_missed_faults(summary);
   judge(summary);
   context_.record(event::kind::run_finished, "run",

@@ -81,6 +81,9 @@ class live_run final : public run {
   std::vector<fault_history> history_;
   chaos_schedule chaos_;
   standing_orders orders_;
+  kept_counts counts_;
+  set_holder holder_;
+  drop_account drops_;
   run_context context_;  // what is queued below may still look into it
   host::storage_thread storage_;
   host::forensics forensics_;

@@ -15,7 +15,8 @@ namespace ftrt::actors {
 //   send(said);
 //   if (credit.outstanding() > most) stop_reading();
 //
-// take() by the sender's thread; tickets may end on any, also after the credit.
+// take() by the sender's thread; tickets may end on any, also after the credit. (What else is to be
+// counted for as long as it lasts can be counted so, too.)
 class mailbox_credit {
  public:
   using ticket = std::shared_ptr<const void>;

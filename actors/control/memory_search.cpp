@@ -24,7 +24,7 @@ memory_search::memory_search(const run_context& context, const recovery::find_so
   const auto now = context.board->current();
   sets_ = complete_sets(context.host->workers(), layout(), context.values.cluster.ranks, now.branch,
                         now.branch_since);
-  shelved_ = context.host->shelf().get();
+  shelved_ = context.host->shelf().all();
 }
 
 const state_layout& memory_search::layout() const {
@@ -40,18 +40,36 @@ std::string memory_search::not_finite(const storage::shared_memory& memory) cons
 }
 
 std::optional<rung> memory_search::newest(iteration_id least) {
-  while (!sets_.empty() && sets_.front().iteration >= least) {
+  while (is_wanted()) {
     // What the branch began from may be newer than anything that was written since.
-    if (shelved_ && shelved_->iteration > sets_.front().iteration) break;
-    const auto set = std::move(sets_.front());
-    sets_.erase(sets_.begin());
-    if (assembled(set)) return rung{rung::kind::snapshot, set.iteration, {}};
+    const bool from_shelf = !shelved_.empty() && (sets_.empty() || shelved_.front()->iteration >=
+                                                                       sets_.front().iteration);
+    if (!from_shelf && sets_.empty()) break;
+    const auto iteration = from_shelf ? shelved_.front()->iteration : sets_.front().iteration;
+    if (iteration < least) break;
+    const bool lies_ready = from_shelf ? take_from_shelf() : take_set();
+    if (lies_ready) return rung{rung::kind::snapshot, iteration, {}};
   }
-  if (!shelved_ || shelved_->iteration < least) return std::nullopt;
-  const auto shelved = std::exchange(shelved_, nullptr);
-  if (still_good(*shelved)) return rung{rung::kind::snapshot, shelved->iteration, {}};
-  context_.host->shelf().clear();
-  return newest(least);
+  return std::nullopt;
+}
+
+bool memory_search::is_wanted() const {
+  return !context_.searcher->is_finishing() && !context_.host->shelf().is_stale(what_.generation);
+}
+
+bool memory_search::take_set() {
+  const auto set = std::move(sets_.front());
+  sets_.erase(sets_.begin());
+  return assembled(set);
+}
+
+bool memory_search::take_from_shelf() {
+  const auto shelved = std::move(shelved_.front());
+  shelved_.erase(shelved_.begin());
+  auto& shelf = context_.host->shelf();
+  if (still_good(*shelved)) return shelf.offer(what_.generation, shelved);
+  shelf.discard(what_.generation, shelved);
+  return false;
 }
 
 bool memory_search::assembled(const snapshot_set& set) {
@@ -65,8 +83,9 @@ bool memory_search::assembled(const snapshot_set& set) {
     return false;
   }
   auto digest = storage::digest_of(memory->bytes());
-  context_.host->shelf().put({set.iteration, std::move(*memory), std::move(digest)});
-  return true;
+  return context_.host->shelf().offer(
+      what_.generation, std::make_shared<const host::shelved_state>(host::shelved_state{
+                            set.iteration, std::move(*memory), std::move(digest)}));
 }
 
 bool memory_search::still_good(const host::shelved_state& shelved) {

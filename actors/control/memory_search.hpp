@@ -4,7 +4,6 @@
 #include <actors/control/snapshot_sets.hpp>
 #include <actors/host/state_shelf.hpp>
 #include <actors/recovery/events.hpp>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,20 +24,24 @@ class memory_search {
   // The newest good one of iteration `least` or later, which then lies whole on the host table's
   // shelf. Each candidate is verified by its digest and looked through for what is not finite
   // (C35); one that fails, or is past `what.not_beyond`, is set aside with an event and not tried
-  // again by this search.
+  // again by this search. None either where nobody waits for it any more: a newer generation was
+  // made, or the run ends.
   [[nodiscard]] std::optional<recovery::rung> newest(iteration_id least);
 
  private:
   [[nodiscard]] const state_layout& layout() const;
   [[nodiscard]] std::string not_finite(const storage::shared_memory& memory) const;
+  [[nodiscard]] bool is_wanted() const;
+  [[nodiscard]] bool take_set();
+  [[nodiscard]] bool take_from_shelf();
   [[nodiscard]] bool assembled(const snapshot_set& set);
   [[nodiscard]] bool still_good(const host::shelved_state& shelved);
   void set_aside(iteration_id iteration, const std::string& why);
 
   const run_context& context_;
   recovery::find_source what_;
-  std::vector<snapshot_set> sets_;  // newest first
-  std::shared_ptr<const host::shelved_state> shelved_;
+  std::vector<snapshot_set> sets_;                     // newest first
+  std::vector<host::state_shelf::state_ptr> shelved_;  // likewise
 };
 
 }  // namespace ftrt::actors

@@ -1,3 +1,4 @@
+#include <actors/control/chaos_orders.hpp>
 #include <actors/control/handlers.hpp>
 #include <actors/control/run_supervisor.hpp>
 #include <actors/control/run_supervisor_state.hpp>
@@ -53,6 +54,7 @@ void run_supervisor_state::feed(const recovery::input& input) {
   keep_last_words(before, actions);
   context->board->set_phase(recovery::to_string(machine->current().at));
   context->board->set_disputed(machine->current().not_beyond);
+  context->counts->keep(recovery::counts_of(machine->current()));
   for (const auto& action : actions) {
     std::visit([this](const auto& what) { act(what); }, action);
   }
@@ -111,8 +113,9 @@ void run_supervisor_state::lost(rank_id rank, incarnation_id incarnation) {
   if (const auto worker = context->host->worker(rank, incarnation)) {
     // What lives is not lost, whoever said so: its successor would write into the same run.
     if (!worker->dead) return;
+    settle_orders(*context);  // it may have been one that killed it
     const auto view = storage::progress_reader{worker->progress}.view();
-    loss.cause = worker->exit_cause;
+    loss.cause = (worker->struck ? "chaos: " : "") + worker->exit_cause;
     loss.stderr_tail = worker->errors.text();
     loss.committed = view.committed;
     loss.applying = view.applying;

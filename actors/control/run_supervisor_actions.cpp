@@ -80,7 +80,14 @@ void run_supervisor_state::act(const recovery::join_generation& what) {
 }
 
 void run_supervisor_state::act(const recovery::start_training& what) {
-  context->board->set_agreed(machine->current().from);  // the digests of the join say so
+  const auto& now = machine->current();
+  context->board->set_agreed(now.from);  // the digests of the join say so
+  auto& shelf = context->host->shelf();
+  if (now.loaded && now.loaded->from == recovery::rung::kind::snapshot) {
+    shelf.loaded(now.loaded->iteration);
+  } else {
+    shelf.forget_offers();
+  }
   tell_all(protocol::train{what.generation});
   context->board->set_ranks_alive(context->host->alive());
   context->forensics->write();  // the recovery waits for nothing any more
@@ -116,6 +123,7 @@ void run_supervisor_state::act(const recovery::record_generation& what) {
   membership.from = what.from;
   if (what.rollback_to) membership.branch_since = what.generation;
   context->board->set_membership(membership);
+  context->host->shelf().begin_generation(what.generation);
   if (what.rollback_to) {
     context->board->roll_back_to(*what.rollback_to, what.generation, what.reached);
     context->host->shelf().roll_back_to(*what.rollback_to);

@@ -39,8 +39,9 @@ result<held_set> hold(const state_layout& layout, snapshot_set set) {
   held_set held;
   const auto parts = static_cast<std::uint32_t>(set.parts.size());
   for (std::uint32_t part = 0; part < parts; ++part) {
-    const auto& [worker, slot] = set.parts[part];
-    auto snapshot = storage::held_snapshot::hold(worker->snapshots, layout.arena_bytes, slot);
+    const auto& worker = *set.parts[part].worker;
+    const auto slot = set.parts[part].slot;
+    auto snapshot = storage::held_snapshot::hold(worker.snapshots, layout.arena_bytes, slot);
     if (!snapshot) {
       const bool gone = snapshot.error().code == error_code::not_found;
       return tl::unexpected(gone ? overtaken() : std::move(snapshot.error()));
@@ -48,10 +49,19 @@ result<held_set> hold(const state_layout& layout, snapshot_set set) {
     if (!matches(snapshot->header(), set, part, part_of(layout, part, parts))) {
       return tl::unexpected(overtaken());
     }
-    held.parts.push_back({part, worker->rank, worker->incarnation, snapshot->content()});
+    held.parts.push_back({part, worker.rank, worker.incarnation, snapshot->content()});
     held.slots.push_back(std::move(*snapshot));
   }
   held.set = std::move(set);
+  return held;
+}
+
+result<held_set> set_holder::hold(const state_layout& layout, snapshot_set set) {
+  if (places_.outstanding() >= storage::max_held_slots) {
+    return fail(error_code::busy, "as many snapshots wait for the disk as may be held");
+  }
+  auto held = actors::hold(layout, std::move(set));
+  if (held) held->place = places_.take();
   return held;
 }
 
@@ -79,7 +89,7 @@ std::vector<snapshot_set> complete_sets(
       set.branch = header.branch;
       set.iteration = header.iteration;
       set.parts.resize(parts);
-      set.parts[header.part] = {worker, slot};
+      set.parts[header.part] = {worker, slot, held};
     }
   }
   std::vector<snapshot_set> complete;
@@ -96,9 +106,10 @@ namespace {
 // time.
 result<void> copy_part(const state_layout& layout, const snapshot_set& set, std::uint32_t part,
                        std::span<std::byte> arena) {
-  const auto& [worker, slot] = set.parts[part];
+  const auto& worker = *set.parts[part].worker;
+  const auto slot = set.parts[part].slot;
   const auto range = part_of(layout, part, static_cast<std::uint32_t>(set.parts.size()));
-  const auto view = storage::snapshot_view::look(worker->snapshots, layout.arena_bytes, slot);
+  const auto view = storage::snapshot_view::look(worker.snapshots, layout.arena_bytes, slot);
   if (!view && view.error().code != error_code::not_found) return tl::unexpected(view.error());
   if (!view || !matches(view->header(), set, part, range)) return tl::unexpected(overtaken());
   const auto content = view->content();
@@ -106,7 +117,7 @@ result<void> copy_part(const state_layout& layout, const snapshot_set& set, std:
   if (!content.empty()) std::memcpy(copy.data(), content.data(), content.size());
   if (storage::digest_of(copy) == view->header().digest) return {};
   if (!view->is_current()) return tl::unexpected(overtaken());
-  return tl::unexpected(damaged({part, worker->rank, worker->incarnation, {}}));
+  return tl::unexpected(damaged({part, worker.rank, worker.incarnation, {}}));
 }
 
 }  // namespace

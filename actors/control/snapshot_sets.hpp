@@ -1,5 +1,6 @@
 #pragma once
 
+#include <actors/control/mailbox_credit.hpp>
 #include <actors/host/worker_entry.hpp>
 #include <ftrt/error.hpp>
 #include <ftrt/types.hpp>
@@ -18,6 +19,7 @@ namespace ftrt::actors {
 struct snapshot_part {
   std::shared_ptr<const host::worker_entry> worker;
   std::uint32_t slot = 0;
+  bool held = false;  // when it was looked at
 };
 
 // All parts of one iteration's snapshot.
@@ -33,12 +35,25 @@ struct held_set {
   snapshot_set set;  // keeps the memories mapped
   std::vector<storage::held_snapshot> slots;
   std::vector<storage::checkpoint_part> parts;
+  mailbox_credit::ticket place;  // among those that may be held
 };
 
 // Holds every part, and sees that it is still the one that the set names. Reads headers only: never
 // blocks. Aborted: a newer snapshot took its place, or is about to; busy: it is held already, or as
 // many others are as may be (storage::max_held_slots).
 [[nodiscard]] result<held_set> hold(const state_layout& layout, snapshot_set set);
+
+// Holds sets for the disk, of a whole run: at most as many at a time as one worker has slots for it
+// (storage::max_held_slots), whoever wrote them. Each keeps the memories of its workers, dead ones
+// too, for as long as a disk may hang. hold(): as above, of one thread at a time; busy: as many are
+// held as may be.
+class set_holder {
+ public:
+  [[nodiscard]] result<held_set> hold(const state_layout& layout, snapshot_set set);
+
+ private:
+  mailbox_credit places_;
+};
 
 // Reads every part. Corrupt: its digest says that it is torn or damaged.
 [[nodiscard]] result<void> verify(const held_set& held);

@@ -30,6 +30,7 @@ class search {
 
   std::optional<rung> anywhere(storage::catalog& catalog) {
     for (const auto& candidate : usable(catalog)) {
+      if (context_.host->shelf().is_stale(what_.generation)) return std::nullopt;
       if (auto found = memory_->newest(candidate.manifest.iteration)) return found;
       if (auto found = checkpoint(catalog, candidate)) return found;
     }
@@ -90,7 +91,9 @@ class search {
 }  // namespace
 
 void post_find_source(const run_context& context, const recovery::find_source& what) {
-  context.searcher->post([&context, what] {
+  const auto name =
+      "search for a state after generation " + std::to_string(what.generation.value());
+  context.searcher->post(name, [&context, what] {
     const auto one = std::make_shared<search>(context, what);
     if (auto found = one->in_memory()) {
       one->forget_memory();

@@ -14,7 +14,8 @@ namespace ftrt::actors {
 // Where no checkpoint can be newer than the snapshot, memory alone answers, on a thread of its own
 // that knows no disk: it never waits behind a checkpoint that is being written. Else the storage
 // thread goes on with the search. A snapshot that is found lies whole on the host table's shelf,
-// from where its joins hand it out.
+// from where its joins hand it out. A search that comes so late that a newer generation was made
+// touches nothing there.
 void post_find_source(const run_context& context, const recovery::find_source& what);
 
 }  // namespace ftrt::actors

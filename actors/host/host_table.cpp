@@ -97,6 +97,14 @@ bool host_table::stop_worker(rank_id rank) {
   return true;
 }
 
+void host_table::note_struck(rank_id rank, incarnation_id incarnation, bool killed) {
+  const std::lock_guard lock{mutex_};
+  const auto worker = find(rank, incarnation);
+  if (!worker) return;
+  if (killed) worker->struck = true;
+  worker->injected = true;
+}
+
 bool host_table::kill_zygote() {
   const std::lock_guard lock{mutex_};
   return zygote_.pid() > 0 && ::kill(zygote_.pid(), SIGKILL) == 0;
@@ -165,7 +173,7 @@ result<unique_fd> host_table::open_control_socket(rank_id rank, incarnation_id i
 result<void> host_table::send_joins(const std::vector<protocol::join>& joins) {
   auto sync_block = storage::shared_memory::create("ftrt-sync", program_.sync_block_bytes);
   if (!sync_block) return tl::unexpected(sync_block.error());
-  const auto shelved = shelf_.get();
+  const auto shelved = joins.empty() ? nullptr : shelf_.of(joins.front().iteration);
   const std::lock_guard lock{mutex_};
   std::vector<entry_ptr> members(joins.size());
   for (std::size_t rank = 0; rank < joins.size(); ++rank) {
@@ -184,7 +192,7 @@ result<void> host_table::send_joins(const std::vector<protocol::join>& joins) {
       descriptors.push_back(members[join.source.value()]->state.fd().get());
     }
     if (join.role == protocol::state_role::load_snapshot) {
-      if (!shelved || shelved->iteration != join.iteration)
+      if (!shelved || shelved->iteration != join.iteration)  // all join at the same one
         return fail(error_code::not_found, "the snapshot to load is gone");
       descriptors.push_back(shelved->memory.fd().get());
     }

@@ -76,6 +76,8 @@ class host_table {
   bool injure(rank_id rank, const std::string& cause);
   // SIGSTOP for a rank's living incarnation, as a fault that ftrt causes on purpose now.
   bool stop_worker(rank_id rank);
+  // A worker, dead or alive, has killed or stopped itself because ftrt told it to.
+  void note_struck(rank_id rank, incarnation_id incarnation, bool killed);
 
   // SIGKILL for the zygote, as a fault that ftrt causes on purpose now. False: there is none.
   bool kill_zygote();

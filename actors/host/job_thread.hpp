@@ -1,34 +1,51 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 
 namespace ftrt::host {
 
 // One thread that does what may take its time but must not wait for a disk, in order. Jobs are few
-// (their number is bounded by their senders) and answer by whatever they send. Any thread may post.
+// (their number is bounded by their senders) and answer by whatever they send. One that may take
+// long looks now and then whether is_finishing(), and gives up then. Any thread may post.
 class job_thread {
  public:
   job_thread() : thread_([this] { work(); }) {}
-  ~job_thread() { finish(); }
+  // Waits for the job at work.
+  ~job_thread();
   job_thread(const job_thread&) = delete;
   job_thread& operator=(const job_thread&) = delete;
 
-  void post(std::function<void()> job);
-  // Returns once all queued work is done; what is posted later is dropped. Idempotent; the owner's
-  // thread.
-  void finish();
+  // `name` is for people.
+  void post(std::string name, std::function<void()> job);
+  // Nobody waits any more for what jobs may still come to: those that were not begun are dropped,
+  // as is what is posted later, and the one at work may take until the deadline. Its name, where it
+  // did not end; then it is still at work. Idempotent.
+  [[nodiscard]] std::optional<std::string> finish(std::chrono::milliseconds deadline);
+  [[nodiscard]] bool is_finishing() const { return finishing_; }
 
  private:
+  struct named_job {
+    std::string name;
+    std::function<void()> work;
+  };
   void work();
+  void drop_queue();
+  void run(const named_job& job) const;
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> jobs_;
-  bool finishing_ = false;
+  std::condition_variable idle_;
+  std::deque<named_job> jobs_;
+  std::optional<std::string> at_work_;
+  std::atomic<bool> finishing_{false};
   std::thread thread_;
 };
 

@@ -50,6 +50,7 @@ struct worker_entry {
   unique_fd pidfd;  // set once, before `pid`
   std::atomic<bool> dead{false};
   std::atomic<bool> injected{false};      // the fault is one that the scenario asked for
+  std::atomic<bool> struck{false};        // ... and that it did to itself: it killed itself by order
   std::atomic<std::int64_t> fault_ns{0};  // CLOCK_MONOTONIC of the fault where ftrt caused it
 
   // Written under the table's lock before `dead`.

@@ -57,6 +57,7 @@ class engine {
   // start.cpp
   void handle(const begin& e);
   void handle(const take_over& e);
+  void go_on_counting(const failure_counts& before);
   void handle(const worker_said_hello& e);
   void handle(const worker_start_failed& e);
   void greet(rank_id rank, const protocol::hello& said);
@@ -86,7 +87,7 @@ class engine {
   // poison.cpp
   [[nodiscard]] bool may_blame_window(const member& m, const worker_lost& e) const;
   void suspect_window(rank_id rank, const worker_lost& e, const std::string& cause);
-  const suspect& count_death(rank_id rank, iteration_id iteration, const std::string& kind);
+  const suspect& count_death(rank_id rank, const worker_lost& e, const std::string& kind);
   void condemn_window(const suspect& culprit, const worker_lost& e, const std::string& cause);
   void leave_out(iteration_id iteration);
   [[nodiscard]] bool too_many_left_out(iteration_id iteration) const;

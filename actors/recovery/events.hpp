@@ -20,6 +20,28 @@ using time_point = std::chrono::nanoseconds;
 
 // ---- events: what happened ---------------------------------------------------------------------
 
+// A window of data that a rank died in, again and again.
+struct suspect {
+  rank_id rank;
+  iteration_id iteration;
+  std::string cause;
+  std::uint32_t times = 0;
+  incarnation_id last;  // that died in it
+  friend bool operator==(const suspect&, const suspect&) = default;
+};
+
+// What went wrong so far, as limits count it: it outlives the supervisor that counted, so that the
+// next one goes on counting there.
+struct failure_counts {
+  std::vector<suspect> suspects;
+  std::uint64_t barren = 0;      // generations that failed in a row without a new commit
+  std::uint64_t not_finite = 0;  // rollbacks for that reason without a new commit
+  std::uint64_t restarts_total = 0;
+  std::vector<time_point> restarts;     // those within the window
+  std::vector<std::uint64_t> attempts;  // of each rank: replacements since the last new commit
+  friend bool operator==(const failure_counts&, const failure_counts&) = default;
+};
+
 // The run begins, or is resumed: no worker exists yet. `begin{}` is a fresh run. What is on record
 // in the catalog for a resumed one:
 struct begin {
@@ -40,6 +62,7 @@ struct take_over {
   // The old supervisor was about to take all back: nothing past this iteration is to be believed.
   std::optional<iteration_id> not_beyond{};
   std::vector<iteration_id> left_out = {};  // windows that are left out, ascending
+  failure_counts counts = {};               // of the supervisor before this one
 };
 // A worker answers for the first time, or again after query.
 struct worker_said_hello {

@@ -28,6 +28,12 @@ transition engine::run(const input& in) && {
   return {std::move(s_), std::move(actions_), std::move(reason_)};
 }
 
+failure_counts counts_of(const state& s) {
+  failure_counts counts{s.suspects, s.barren, s.not_finite, s.restarts_total, s.restarts, {}};
+  for (const member& m : s.ranks) counts.attempts.push_back(m.attempts);
+  return counts;
+}
+
 member* engine::find(rank_id rank, incarnation_id incarnation) {
   if (rank.value() < s_.ranks.size()) {
     member& m = at(rank);

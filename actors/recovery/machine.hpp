@@ -130,15 +130,6 @@ struct loss {
   friend bool operator==(const loss&, const loss&) = default;
 };
 
-// A window of data that a rank died in, again and again.
-struct suspect {
-  rank_id rank;
-  iteration_id iteration;
-  std::string cause;
-  std::uint32_t times = 0;
-  friend bool operator==(const suspect&, const suspect&) = default;
-};
-
 // Where a search over the ranks stopped, for the next one to begin there. No part of what a state
 // means: any two are equal.
 struct search_hint {
@@ -214,6 +205,9 @@ struct transition {
 // The next state and what to do, for any input in any state; never fails, never blocks. `now` must
 // not run backwards between steps. Breaks of the machine's own invariants stop the process.
 [[nodiscard]] transition step(state s, const policy& limits, const input& in, time_point now);
+
+// What a supervisor that takes over is to go on counting from.
+[[nodiscard]] failure_counts counts_of(const state& s);
 
 [[nodiscard]] std::string_view to_string(phase p);
 [[nodiscard]] std::string_view to_string(standing s);

@@ -37,7 +37,7 @@ bool engine::may_blame_window(const member& m, const worker_lost& e) const {
 }
 
 void engine::suspect_window(rank_id rank, const worker_lost& e, const std::string& cause) {
-  const suspect& culprit = count_death(rank, e.committed.next(), kind_of(at(rank), cause));
+  const suspect& culprit = count_death(rank, e, kind_of(at(rank), cause));
   if (culprit.times < limits_.poison_limit) return;
   // By now the survivors have said where the run is: a page that claims more is damaged.
   if (culprit.iteration.value() > s_.frontier.value() + 2)
@@ -45,14 +45,17 @@ void engine::suspect_window(rank_id rank, const worker_lost& e, const std::strin
   condemn_window(suspect{culprit}, e, cause);
 }
 
-// A death in another iteration, or of another cause, begins the count anew.
-const suspect& engine::count_death(rank_id rank, iteration_id iteration, const std::string& kind) {
+// A death in another iteration, or of another cause, begins the count anew. One that the supervisor
+// before this one has counted, and whose successor it did not come to order, is told of again.
+const suspect& engine::count_death(rank_id rank, const worker_lost& e, const std::string& kind) {
+  const iteration_id iteration = e.committed.next();
   auto found = std::ranges::find(s_.suspects, rank, &suspect::rank);
-  if (found == s_.suspects.end()) found = s_.suspects.insert(found, suspect{rank, {}, {}, 0});
+  if (found == s_.suspects.end()) found = s_.suspects.insert(found, suspect{rank, {}, {}, 0, {}});
   if (found->iteration != iteration || !may_be_the_same(found->cause, kind))
-    *found = {rank, iteration, {}, 0};
+    *found = {rank, iteration, {}, 0, {}};
   if (found->cause.empty()) found->cause = kind;
-  ++found->times;
+  if (found->last != e.incarnation) ++found->times;
+  found->last = e.incarnation;
   return *found;
 }
 

@@ -32,6 +32,7 @@ void engine::handle(const take_over& e) {
   s_.not_beyond = e.not_beyond;
   s_.distrust = e.not_beyond.has_value();
   s_.left_out = e.left_out;
+  go_on_counting(e.counts);
   s_.last_cause = "taken over by a new supervisor";
   for_each_rank([&](rank_id rank, member& m) {
     if (rank.value() < e.incarnations.size()) m.incarnation = e.incarnations[rank.value()];
@@ -43,6 +44,17 @@ void engine::handle(const take_over& e) {
   act(query_workers{});
   because(s_.last_cause);
   settle_take_over();
+}
+
+// A supervisor that dies is no way around a limit.
+void engine::go_on_counting(const failure_counts& before) {
+  s_.suspects = before.suspects;
+  s_.barren = before.barren;
+  s_.not_finite = before.not_finite;
+  s_.restarts_total = before.restarts_total;
+  s_.restarts = before.restarts;
+  const auto known = std::min(before.attempts.size(), s_.ranks.size());
+  for (std::size_t rank = 0; rank < known; ++rank) s_.ranks[rank].attempts = before.attempts[rank];
 }
 
 void engine::handle(const worker_said_hello& e) {

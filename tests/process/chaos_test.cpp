@@ -73,6 +73,20 @@ TEST(chaos, kill_supervisor_is_resumed_by_the_same_command_and_nothing_happens_t
   EXPECT_FALSE(fs::exists(only_run(folder.path()) / "fault-free")) << "nothing of it is left";
 }
 
+// Killed by order in the midst of one window again and again: on purpose, so the batch is not to
+// blame.
+TEST(chaos, kills_in_a_phase_are_no_poison_and_are_told_of_as_faults) {
+  const scratch_folder folder;
+  const auto once = entry("kind = \"kill\"\nrank = 1\nin = \"all_reduce\"\nat_iteration = 200");
+  const auto done =
+      train(folder.path(), small_scenario(folder.path(), the_same + once + once + once + once));
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  ASSERT_EQ(done.summary["recoveries"].size(), 4U) << done.summary.dump(2);
+  for (const auto& recovery : done.summary["recoveries"]) {
+    EXPECT_EQ(recovery["cause"], "chaos: killed by signal 9 (SIGKILL)");
+  }
+}
+
 TEST(chaos, a_guarded_run_stops_in_order_when_its_command_is_asked_to) {
   const scratch_folder folder;
   const auto scenario =

@@ -36,8 +36,8 @@ struct rule {
 std::string describe(const checkpoint_line::decision& made) {
   std::ostringstream out;
   if (made.held) out << "held " << made.held->set.iteration.value() << ' ';
-  for (const auto& [set, why] : made.dropped) {
-    out << "dropped " << set.iteration.value() << " (" << to_string(why.code) << ") ";
+  for (const auto& each : made.dropped) {
+    out << "dropped " << each.set.iteration.value() << " (" << to_string(each.why.code) << ") ";
   }
   return out.str();
 }
@@ -136,6 +136,12 @@ class slow_storage {
     take(line_.retry());
   }
 
+  // All are lost and replaced; what is held of the dead stays.
+  void kill_all() {
+    a_ = snapshot_memory{0};
+    b_ = snapshot_memory{1};
+  }
+
   [[nodiscard]] std::uint64_t iteration() const { return iteration_; }
   [[nodiscard]] std::size_t jobs() const { return jobs_.size(); }
   [[nodiscard]] const std::vector<std::uint64_t>& committed() const { return committed_; }
@@ -149,7 +155,9 @@ class slow_storage {
 
   snapshot_memory a_{0};
   snapshot_memory b_{1};
-  checkpoint_line line_{[](snapshot_set set) { return hold(two_tensors(), std::move(set)); }};
+  set_holder holder_;
+  checkpoint_line line_{
+      [this](snapshot_set set) { return holder_.hold(two_tensors(), std::move(set)); }};
   std::deque<held_set> jobs_;
   std::vector<std::uint64_t> committed_;
   std::size_t dropped_ = 0;
@@ -188,15 +196,26 @@ TEST(checkpoint_line, a_disk_that_hangs_costs_no_snapshot_and_keeps_what_was_hel
   EXPECT_EQ(run.committed().back(), 1000U) << "the newest was still there when a slot was free";
 }
 
-// ---- what a person is told ----------------------------------------------------------------------
+TEST(checkpoint_line, a_disk_that_hangs_holds_no_more_memory_however_often_all_ranks_die) {
+  slow_storage run;
+  for (int life = 0; life < 20; ++life) {
+    for (int i = 0; i < 10; ++i) run.step();
+    ASSERT_EQ(run.jobs(), storage::max_held_slots);
+    run.kill_all();
+  }
+  for (std::uint32_t i = 0; i < storage::max_held_slots; ++i) run.job_ends();
+  EXPECT_EQ(run.committed(), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(run.jobs(), 1U) << "the newest of the dead, which had waited";
+}
 
-TEST(drop_warnings, the_first_is_told_at_once_and_the_others_together_now_and_then) {
-  drop_warnings warnings;
-  EXPECT_EQ(warnings.count(5s), 1U);
-  for (int i = 0; i < 99; ++i) EXPECT_EQ(warnings.count(6s), std::nullopt);
-  EXPECT_EQ(warnings.count(5s + drop_warnings::interval - 1ns), std::nullopt);
-  EXPECT_EQ(warnings.count(5s + drop_warnings::interval), 101U);
-  EXPECT_EQ(warnings.count(6s + drop_warnings::interval), std::nullopt);
+TEST(checkpoint_line, says_of_what_it_drops_whether_it_had_waited_for_the_disk) {
+  const auto busy = [](snapshot_set) -> result<held_set> { return fail(error_code::busy, "held"); };
+  checkpoint_line slow{busy};
+  EXPECT_TRUE(slow.offer(numbered(10)).dropped.empty());
+  EXPECT_TRUE(slow.offer(numbered(20)).dropped.at(0).waited);
+  checkpoint_line late{
+      [](snapshot_set) -> result<held_set> { return fail(error_code::aborted, "overwritten"); }};
+  EXPECT_FALSE(late.offer(numbered(10)).dropped.at(0).waited);
 }
 
 }  // namespace

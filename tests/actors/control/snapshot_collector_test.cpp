@@ -60,5 +60,36 @@ TEST(snapshot_collector, impossible_part_numbers_are_dropped) {
   EXPECT_FALSE(collector.add(ready(1, 1, 1, 3), part_from(1))) << "another count of parts";
 }
 
+snapshot_set whole(std::uint64_t iteration, std::uint64_t generation = 1) {
+  return {generation_id{generation},
+          branch_id{1},
+          iteration_id{iteration},
+          {part_from(0), part_from(1)}};
+}
+
+TEST(snapshot_collector, what_nobody_told_of_is_found_at_the_second_look) {
+  snapshot_collector collector;
+  EXPECT_FALSE(collector.unsaid({whole(50), whole(100)}));
+  const auto found = collector.unsaid({whole(50), whole(100)});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->iteration, iteration_id{100}) << "the older one is worth less";
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(collector.unsaid({whole(50), whole(100)})) << "once";
+  EXPECT_FALSE(collector.unsaid({whole(20, 2)}));
+  EXPECT_TRUE(collector.unsaid({whole(20, 2)})) << "newer by its generation";
+}
+
+TEST(snapshot_collector, a_word_that_comes_between_two_looks_or_a_newer_snapshot_is_waited_for) {
+  snapshot_collector collector;
+  EXPECT_FALSE(collector.unsaid({whole(100)}));
+  EXPECT_FALSE(collector.add(ready(100, 0), part_from(0)));
+  EXPECT_TRUE(collector.add(ready(100, 1), part_from(1)));
+  EXPECT_FALSE(collector.unsaid({whole(100)}));
+  EXPECT_FALSE(collector.unsaid({whole(150)}));
+  EXPECT_FALSE(collector.unsaid({whole(200)}));
+  EXPECT_FALSE(collector.unsaid({}));
+  EXPECT_FALSE(collector.unsaid({whole(200)}));
+  EXPECT_TRUE(collector.unsaid({whole(200)}));
+}
+
 }  // namespace
 }  // namespace ftrt::actors

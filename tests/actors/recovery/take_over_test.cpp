@@ -102,6 +102,46 @@ TEST(recovery_take_over, state_of_a_void_branch_is_not_believed) {
   EXPECT_TRUE(s.one<find_source>());
 }
 
+TEST(recovery_take_over, a_supervisor_that_dies_is_no_way_around_a_limit) {
+  auto limits = stage::limits(2);
+  limits.poison_limit = 3;
+  const auto die = [](stage& s) {
+    worker_lost e;
+    e.rank = r1;
+    e.incarnation = s.newest(r1);
+    e.cause = "killed by signal 6 (SIGABRT)";
+    e.committed = iteration_id{7};
+    e.in_window = true;
+    s.feed(e);
+  };
+  const auto come_back = [](stage& s) {
+    s.park(r0, 7);
+    s.all_hello();
+    s.all_join();
+    ASSERT_EQ(s.now().at, phase::training);
+  };
+  stage first(limits);
+  first.start(7);
+  die(first);
+  come_back(first);
+  die(first);
+
+  stage second(limits);
+  take_over over = over_two(first.generation().value());
+  over.incarnations = {first.newest(r0), incarnation_id{2}};
+  over.last_committed = iteration_id{7};
+  over.counts = counts_of(first.now());
+  second.feed(over);
+  EXPECT_EQ(second.now().barren, 2U);
+  EXPECT_EQ(second.now().restarts.size(), 2U);
+  die(second);  // whose successor was ordered, and never came to be
+  EXPECT_FALSE(second.one<report_poison>()) << "it was counted before";
+  second.hello(r0, worker_phase::training, first.generation().value(), 7);
+  come_back(second);
+  die(second);
+  EXPECT_TRUE(second.one<report_poison>()) << "the third";
+}
+
 TEST(recovery_take_over, a_new_trainer_repeats_what_may_be_lost) {
   stage s(2);
   s.start(10);

@@ -326,6 +326,7 @@ void simulator::replace_supervisor() {
   over.agreed = machine_.current().agreed;
   over.not_beyond = machine_.current().not_beyond;
   over.left_out = left_out_;
+  over.counts = counts_of(machine_.current());
   machine_ = machine(policy_);
   slow_killed_.reset();
   for (auto& all : ranks_) {
