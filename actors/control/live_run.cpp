@@ -2,11 +2,11 @@
 #include <actors/control/host_supervisor.hpp>
 #include <actors/control/live_run.hpp>
 #include <actors/control/status_report.hpp>
+#include <actors/control/trainer.hpp>
 #include <actors/host/clock.hpp>
 #include <actors/host/log.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
-#include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
 #include <fstream>
 #include <storage/status_file.hpp>
@@ -38,7 +38,7 @@ std::string status_of(const recovery::end_run& how) {
 
 caf::actor_system_config configuration() {
   caf::actor_system_config config;
-  config.load<caf::io::middleman>();
+  configure_for_trainers(config);
   config.set("scheduler.max-threads", scheduler_threads);
   return config;
 }
@@ -192,7 +192,7 @@ void live_run::shut_down(caf::actor_system& system, const recovery::end_run& how
                                                    [&] {
                                                      host::log().warn(
                                                          "{} did not end by its deadline",
-                                                         caf::to_string(actor.address()));
+                                                         to_string(actor.address()));
                                                      self->send_exit(actor, caf::exit_reason::kill);
                                                    });
   };

@@ -2,6 +2,7 @@
 #include <actors/control/mailbox_credit.hpp>
 #include <actors/control/trainer.hpp>
 #include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/io/scribe.hpp>
 #include <caf/io/typed_broker.hpp>
@@ -148,6 +149,11 @@ trainer_broker::behavior_type trainer_behavior(trainer_self self, const run_cont
 }
 
 }  // namespace
+
+void configure_for_trainers(caf::actor_system_config& config) {
+  config.load<caf::io::middleman>();
+  config.set("middleman.max-consecutive-reads", std::size_t{1});
+}
 
 trainer_actor spawn_trainer(caf::actor_system& system, const run_context& context, rank_id rank,
                             incarnation_id incarnation, unique_fd control_socket) {

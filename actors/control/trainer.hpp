@@ -2,9 +2,14 @@
 
 #include <actors/control/actors.hpp>
 #include <actors/control/context.hpp>
+#include <caf/fwd.hpp>
 #include <schemas/unique_fd.hpp>
 
 namespace ftrt::actors {
+
+// What trainers need of their actor system: sockets, and to be asked after each read whether there
+// is to be another. (By itself CAF reads fifty times in a row, whatever a broker says meanwhile.)
+void configure_for_trainers(caf::actor_system_config& config);
 
 // Spawns the trainer of a worker: a broker that owns `control_socket` and translates. It forwards
 // snapshot_ready to the checkpoint actor and everything else to the run_supervisor, whoever they

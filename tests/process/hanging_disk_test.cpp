@@ -107,5 +107,18 @@ TEST_F(hanging_disk, keeps_no_rank_that_was_killed_from_coming_back_out_of_memor
   expect_fault_free(done);
 }
 
+// The workers went on, and overwrote what nobody looked at.
+TEST_F(hanging_disk, is_not_blamed_by_a_process_that_was_stopped_itself) {
+  process_->signal(SIGSTOP);
+  for (const auto worker : workers_) ::kill(worker, SIGCONT);
+  const bool went_on = eventually([&] { return both_are_at(newest_ + 40 * apart); }, patience);
+  process_->signal(SIGCONT);
+  ASSERT_TRUE(went_on);
+  const auto done = finish();
+  EXPECT_FALSE(events("checkpoint_dropped").empty());
+  EXPECT_NE((done.out + done.err).find(", which stood still for "), std::string::npos)
+      << done.out << done.err;
+}
+
 }  // namespace
 }  // namespace ftrt::test

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
-#include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <chrono>
@@ -70,7 +69,7 @@ class listener {
 class flood : public ::testing::Test {
  protected:
   flood() {
-    config_.load<caf::io::middleman>();
+    configure_for_trainers(config_);
     config_.set("scheduler.max-threads", std::size_t{2});
     system_.emplace(config_);
     context_.actors.set(listener_.spawn(*system_));

@@ -134,8 +134,8 @@ class threaded_model : public small_model {
   }
 };
 
-// The first rank 0 that comes so far sends well-formed words of an old generation to control, as
-// fast as it can; its successors behave.
+// The first rank 0 that comes so far sends well-formed words of an old generation to control, many
+// at a time and as fast as it can; its successors behave.
 class flooding_model : public small_model {
  public:
   explicit flooding_model(std::string marker) : marker_(std::move(marker)) {}
@@ -147,10 +147,14 @@ class flooding_model : public small_model {
     if (mark < 0) return;
     ::close(mark);
     const auto frame = ftrt::protocol::encode_frame(ftrt::protocol::peer_lost{}).value();
-    while (true) {
-      for (int fd = 3; fd < 256; ++fd) {
-        if (is_stream(fd)) ::send(fd, frame.data(), frame.size(), MSG_NOSIGNAL);
-      }
+    std::vector<std::byte> water;
+    while (water.size() < (16u << 10)) water.insert(water.end(), frame.begin(), frame.end());
+    int fd = 3;
+    while (!is_stream(fd)) ++fd;
+    // Never less than whole frames: what was not taken comes next.
+    for (std::size_t at = 0;;) {
+      const auto taken = ::send(fd, water.data() + at, water.size() - at, MSG_NOSIGNAL);
+      if (taken > 0) at = (at + static_cast<std::size_t>(taken)) % water.size();
     }
   }
   static bool is_stream(int fd) {
