@@ -26,14 +26,10 @@ constexpr int doubtful_intervals = 2;
 // To save is to copy memory: slower than this it is on no machine.
 constexpr double save_ns_per_byte = 10;
 
-bool rests(const member& m) {
+// Nothing is expected from a rank that has done all that was asked of it, and has said so: its page
+// alone may be that of one that was stopped before it could.
+bool is_done(const member& m) {
   return m.stands == standing::joined || m.stands == standing::finished;
-}
-
-// Nothing is expected from a rank that has done all that was asked of it.
-bool is_done(const member& m, const sighting& s, const state& group) {
-  const bool here = s.page.generation == group.generation;
-  return rests(m) || (here && s.page.phase == train_phase::finished);
 }
 
 bool in_collective(const sighting& s) {
@@ -212,6 +208,7 @@ std::chrono::nanoseconds progress_watch::limit_of(const member& m, const sightin
     return m.role == protocol::state_role::load_checkpoint ? limits_.load : limits_.join;
   if (s.page.phase == train_phase::evaluating) return evaluation_limit();
   if (s.page.phase == train_phase::snapshot) return save_limit();
+  if (s.page.phase == train_phase::finished) return limits_.save;  // it digests its weights
   return step_limit();
 }
 
@@ -219,7 +216,7 @@ std::vector<rank_id> progress_watch::silent_for(double share, const state& group
                                                 std::span<const sighting> seen) const {
   std::vector<rank_id> silent;
   for (std::uint32_t r = 0; r < seen.size(); ++r) {
-    if (is_done(group.ranks[r], seen[r], group)) continue;
+    if (is_done(group.ranks[r])) continue;
     const auto limit = static_cast<double>(limit_of(group.ranks[r], seen[r]).count());
     const auto silent_ns = static_cast<double>(silence(tracks_[r], tracks_[r].gave_sign).count());
     if (silent_ns > share * limit) silent.emplace_back(r);
@@ -236,7 +233,7 @@ std::vector<rank_id> progress_watch::blame(const state& group,
   if (!waits_are_told(seen)) named = behind(named, group, seen);
   std::size_t at_work = 0;
   for (std::size_t r = 0; r < seen.size(); ++r)
-    if (!is_done(group.ranks[r], seen[r], group)) ++at_work;
+    if (!is_done(group.ranks[r])) ++at_work;
   const bool everybody = named.size() > 1 && named.size() == at_work;
   if (everybody && silent_for(everybody_factor, group, seen).size() < at_work) return {};
   return named;
@@ -265,7 +262,7 @@ bool progress_watch::all_wait(const state& group, std::span<const sighting> seen
   if (waits_are_told(seen) && !silent_for(1, group, seen).empty()) return false;
   bool anybody = false;
   for (std::uint32_t r = 0; r < seen.size(); ++r) {
-    if (is_done(group.ranks[r], seen[r], group)) continue;
+    if (is_done(group.ranks[r])) continue;
     anybody = true;
     if (silence(tracks_[r], tracks_[r].progressed) <=
         stuck_factor * limit_of(group.ranks[r], seen[r]))

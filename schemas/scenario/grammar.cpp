@@ -231,7 +231,8 @@ const std::vector<key_spec>& key_rows() {
     {"supervision", "hang_timeout_save", duration, FTRT_AT(supervision.hang_timeout_save),
      timeout, {},
      "The longest that a rank may take to copy its state aside for a checkpoint; less where the "
-     "state is small: `hang_floor` and a second for each 100 MB."},
+     "state is small: `hang_floor` and a second for each 100 MB. And the longest from its last "
+     "iteration to its word that it has finished."},
     {"supervision", "core_dumps", boolean, FTRT_AT(supervision.core_dumps), none, {},
      "Let a crashing worker dump core; its loss is then noticed later."},
     {"supervision", "spares", integer, FTRT_AT(supervision.spares), between(0, 64), {},

@@ -206,10 +206,21 @@ TEST(progress_watch, who_has_finished_is_no_hang_and_the_one_left_behind_is) {
   group g(2);
   g.warm_up();
   g.does(0, in(train_phase::finished));
+  g.group.ranks[0].stands = standing::finished;
   g.does(1, group::works_in(train_phase::snapshot, milliseconds(100)));
   EXPECT_EQ(named(g.until_found(seconds(100))), "");
   g.does(1, in(train_phase::snapshot));
   EXPECT_EQ(named(g.until_found(seconds(100))), "1");
+}
+
+// It was stopped while it digested its weights, say: its page alone is not its word.
+TEST(progress_watch, one_that_ends_its_work_and_never_says_so_is_named_in_the_end) {
+  group g(2);
+  g.warm_up();
+  g.group.ranks[0].stands = standing::finished;
+  g.all_do(in(train_phase::finished));
+  EXPECT_EQ(named(g.until_found(seconds(59))), "") << "the digest may take its time";
+  EXPECT_EQ(named(g.until_found(seconds(2))), "1");
 }
 
 TEST(progress_watch, rests_while_membership_changes_or_a_failed_program_waits_for_its_verdict) {
