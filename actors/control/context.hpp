@@ -5,12 +5,12 @@
 #include <actors/control/snapshot_sets.hpp>
 #include <actors/control/standing_orders.hpp>
 #include <actors/host/forensics.hpp>
-#include <actors/host/host_table.hpp>
 #include <actors/host/job_thread.hpp>
 #include <actors/host/observer.hpp>
 #include <actors/host/run_board.hpp>
 #include <actors/host/series_sink.hpp>
-#include <actors/host/storage_thread.hpp>
+#include <actors/host/storage_queue.hpp>
+#include <actors/host/worker_host.hpp>
 #include <caf/send.hpp>
 #include <ftrt/event.hpp>
 #include <ftrt/scenario.hpp>
@@ -95,9 +95,9 @@ struct run_context {
   scenario values;
   std::string run_id;
   storage::run_directory* directory = nullptr;
-  host::host_table* host = nullptr;
-  host::storage_thread* storage = nullptr;
-  host::job_thread* searcher = nullptr;  // for a state to come back to
+  host::worker_host* host = nullptr;
+  host::storage_queue* storage = nullptr;
+  host::job_queue* searcher = nullptr;  // for a state to come back to
   host::run_board* board = nullptr;
   host::observer* observer = nullptr;
   host::forensics* forensics = nullptr;

@@ -5,7 +5,6 @@
 #include <actors/control/host_supervisor.hpp>
 #include <actors/control/metrics.hpp>
 #include <actors/control/restart_budget.hpp>
-#include <actors/control/trainer.hpp>
 #include <actors/host/clock.hpp>
 #include <actors/host/log.hpp>
 #include <caf/actor_system.hpp>
@@ -131,7 +130,8 @@ struct host_supervisor_state {
       tell_if_dead(rank, incarnation);
       return false;
     }
-    const auto trainer = spawn_trainer(system(), *context, rank, incarnation, std::move(*socket));
+    const auto trainer =
+        options.make_trainer(system(), *context, rank, incarnation, std::move(*socket));
     context->actors.set_trainer(rank, incarnation, trainer);
     keep(trainer, {child::role::trainer, rank, incarnation});
     // Before anybody can tell it to join.

@@ -4,6 +4,7 @@
 #include <actors/control/chaos_schedule.hpp>
 #include <actors/control/context.hpp>
 #include <actors/control/run_supervisor.hpp>
+#include <actors/control/trainer.hpp>
 #include <functional>
 
 namespace ftrt::actors {
@@ -22,6 +23,9 @@ struct host_supervisor_options {
   run_beginning beginning;
   chaos_schedule* chaos = nullptr;
   std::function<void(const recovery::end_run&)> on_end;
+  // Tests put trainers there that have no socket.
+  trainer_actor (*make_trainer)(caf::actor_system&, const run_context&, rank_id, incarnation_id,
+                                unique_fd) = spawn_trainer;
 };
 
 [[nodiscard]] host_supervisor_actor spawn_host_supervisor(caf::actor_system& system,

@@ -2,6 +2,7 @@
 #include <actors/control/host_supervisor.hpp>
 #include <actors/control/live_run.hpp>
 #include <actors/control/status_report.hpp>
+#include <actors/control/take_down.hpp>
 #include <actors/control/trainer.hpp>
 #include <actors/host/clock.hpp>
 #include <actors/host/log.hpp>
@@ -184,22 +185,16 @@ void live_run::spawn_root(caf::actor_system& system) {
 // The one order in which a run is taken down. Each step has its deadline; nothing is left behind.
 void live_run::shut_down(caf::actor_system& system, const recovery::end_run& how) {
   caf::scoped_actor self{system};
-  const auto end = [&](const auto& actor) {
-    if (!actor) return;
-    self->monitor(actor);
-    self->send_exit(actor, caf::exit_reason::user_shutdown);
-    self->receive([](const caf::down_msg&) {}, caf::after(actor_patience) >>
-                                                   [&] {
-                                                     host::log().warn(
-                                                         "{} did not end by its deadline",
-                                                         to_string(actor.address()));
-                                                     self->send_exit(actor, caf::exit_reason::kill);
-                                                   });
+  const auto end = [&](const std::string& name, const auto& actor) {
+    if (take_down(self, caf::actor_cast<caf::actor>(actor), actor_patience)) return;
+    context_.record(event::kind::warning, name,
+                    "did not leave within " + std::to_string(actor_patience.count()) +
+                        " s of the run's end, and was killed");
   };
   // 1. No more faults, no more decisions, no restarts.
-  end(context_.actors.get<host_supervisor_actor>());
-  end(context_.actors.get<chaos_actor>());
-  end(context_.actors.get<run_supervisor_actor>());
+  end("host_supervisor", context_.actors.get<host_supervisor_actor>());
+  end("chaos", context_.actors.get<chaos_actor>());
+  end("run_supervisor", context_.actors.get<run_supervisor_actor>());
   // 2. The workers leave, or are killed.
   for (std::uint32_t rank = 0; rank < context_.values.cluster.ranks; ++rank) {
     if (const auto trainer = context_.actors.trainer(rank_id{rank})) {
@@ -211,10 +206,10 @@ void live_run::shut_down(caf::actor_system& system, const recovery::end_run& how
   host_->end(orderly ? patience() : std::chrono::milliseconds{0});
   // 3. Nobody is left to hear of; what the rings hold is counted.
   for (std::uint32_t rank = 0; rank < context_.values.cluster.ranks; ++rank) {
-    end(context_.actors.trainer(rank_id{rank}));
+    end("trainer:" + std::to_string(rank), context_.actors.trainer(rank_id{rank}));
   }
-  end(context_.actors.get<checkpoint_actor>());
-  end(context_.actors.get<metrics_actor>());
+  end("checkpoint", context_.actors.get<checkpoint_actor>());
+  end("metrics", context_.actors.get<metrics_actor>());
   context_.actors.clear();
   // 4. The disk has the last word.
   conclude(how);

@@ -7,6 +7,7 @@
 #include <actors/host/host_table.hpp>
 #include <actors/host/job_thread.hpp>
 #include <actors/host/stop_watch.hpp>
+#include <actors/host/storage_thread.hpp>
 #include <condition_variable>
 #include <ftrt/run.hpp>
 #include <memory>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <actors/control/context.hpp>
-#include <actors/host/host_table.hpp>
 #include <actors/host/worker_entry.hpp>
 #include <ftrt/types.hpp>
 #include <map>

@@ -11,8 +11,10 @@ namespace ftrt::actors {
 namespace {
 
 constexpr std::chrono::milliseconds look_interval{20};
-// A recovery is over with the first commit after it, so that one is looked for closely.
+// A recovery is over with the first commit after it, so that one is looked for closely; not where
+// it takes long anyway.
 constexpr std::chrono::milliseconds close_interval{1};
+constexpr std::chrono::seconds long_recovery{10};
 // A checkpoint actor that was restarted has forgotten what is awaited.
 constexpr std::chrono::milliseconds ask_again{50};
 
@@ -48,8 +50,9 @@ void run_supervisor_state::look_at_progress() {
     context->post<checkpoint_actor>(await_checkpoint{*awaited_checkpoint});
   }
   if (outcome) context->post<host_supervisor_actor>(run_ended{*outcome});
-  const bool recovering = !machine->current().unrecovered.empty();
-  self->delayed_send(self, recovering ? close_interval : look_interval, tick{});
+  const auto& lost = machine->current().unrecovered;
+  const bool looks_closely = !lost.empty() && time - lost.back().detected_at < long_recovery;
+  self->delayed_send(self, looks_closely ? close_interval : look_interval, tick{});
 }
 
 // One that was asked for while this actor came up was sent to nobody.

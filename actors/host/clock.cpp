@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <ctime>
+#include <ftrt/error.hpp>
 #include <mutex>
 #include <vector>
 
@@ -22,8 +23,10 @@ std::mutex leaping;
 std::vector<leap> leaps;  // guarded by it
 std::atomic<std::int64_t> monotonic_ahead_ns{0};
 std::atomic<std::int64_t> wall_ahead_ns{0};
+std::atomic<std::int64_t> held_at_ns{0};  // 0: the system's clock goes on
 
 nanoseconds system_monotonic() {
+  if (const auto held = held_at_ns.load(std::memory_order_relaxed)) return nanoseconds{held};
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return std::chrono::seconds{now.tv_sec} + nanoseconds{now.tv_nsec};
@@ -54,6 +57,19 @@ nanoseconds as_seen_here(nanoseconds stamp) {
     if (each.at <= stamp) ahead = each.ahead;
   }
   return stamp + ahead;
+}
+
+held_clock::held_clock() {
+  FTRT_ASSERT(held_at_ns == 0);
+  held_at_ns = system_monotonic().count();
+}
+
+held_clock::~held_clock() {
+  held_at_ns = 0;
+}
+
+void held_clock::advance(nanoseconds by) {
+  held_at_ns += by.count();
 }
 
 void jump(nanoseconds by) {

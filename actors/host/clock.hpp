@@ -24,4 +24,16 @@ namespace ftrt::host {
 // decades away.
 void jump(std::chrono::nanoseconds by);
 
+// For tests: while one lives, the monotonic clock stands still but for what it is told to advance,
+// so that hours pass in no time and always the same way. One at a time; workers' stamps stay those
+// of the system's clock, which is behind.
+class held_clock {
+ public:
+  held_clock();
+  ~held_clock();
+  held_clock(const held_clock&) = delete;
+  held_clock& operator=(const held_clock&) = delete;
+  void advance(std::chrono::nanoseconds by);
+};
+
 }  // namespace ftrt::host

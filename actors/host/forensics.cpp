@@ -6,7 +6,7 @@
 
 namespace ftrt::host {
 
-forensics::forensics(const host_table& host, storage_thread& storage,
+forensics::forensics(const worker_host& host, storage_queue& storage,
                      std::filesystem::path run_directory, std::string run_id, std::uint32_t ranks)
     : host_(host),
       storage_(storage),

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <actors/host/host_table.hpp>
-#include <actors/host/storage_thread.hpp>
+#include <actors/host/storage_queue.hpp>
+#include <actors/host/worker_host.hpp>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -23,7 +23,7 @@ namespace ftrt::host {
 // thread.
 class forensics {
  public:
-  forensics(const host_table& host, storage_thread& storage, std::filesystem::path run_directory,
+  forensics(const worker_host& host, storage_queue& storage, std::filesystem::path run_directory,
             std::string run_id, std::uint32_t ranks);
 
   // This generation ends. The first word about one counts: later the ranks do something else.
@@ -58,8 +58,8 @@ class forensics {
   [[nodiscard]] std::vector<seen_rank> look() const;
   [[nodiscard]] static postmortem report_of(const kept& what, const std::string& run_id);
 
-  const host_table& host_;
-  storage_thread& storage_;
+  const worker_host& host_;
+  storage_queue& storage_;
   std::filesystem::path run_directory_;
   std::string run_id_;
   std::uint32_t ranks_;

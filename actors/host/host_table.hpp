@@ -2,6 +2,7 @@
 
 #include <actors/host/state_shelf.hpp>
 #include <actors/host/worker_entry.hpp>
+#include <actors/host/worker_host.hpp>
 #include <actors/host/zygote_process.hpp>
 #include <atomic>
 #include <chrono>
@@ -20,23 +21,6 @@
 
 namespace ftrt::host {
 
-// What the host table tells the actors. Called on the table's own thread; must not block.
-class host_listener {
- public:
-  virtual ~host_listener() = default;
-  // The worker runs; its first control socket waits to be taken.
-  virtual void worker_started(rank_id rank, incarnation_id incarnation) = 0;
-  virtual void worker_start_failed(rank_id rank, incarnation_id incarnation,
-                                   const std::string& text) = 0;
-  // The process is known dead: no thread of it can write anywhere any more.
-  virtual void worker_exited(rank_id rank, incarnation_id incarnation) = 0;
-  // A worker printed this.
-  virtual void worker_wrote(rank_id rank, const std::string& text) = 0;
-  // The zygote died, or hung and was killed; `text` says so, and what came of replacing it. Workers
-  // live on.
-  virtual void zygote_replaced(const std::string& text) = 0;
-};
-
 struct host_config {
   std::filesystem::path worker_program;
   std::string scenario_toml;
@@ -49,62 +33,38 @@ struct host_config {
 // All processes and shared memories of a run on this host. Outside all actors, so that any of them
 // may die: descriptors live here, and a thread of its own watches the zygote channel, the pidfds
 // and the workers' standard error. Any thread may call; no call but start() and end() blocks.
-class host_table {
+class host_table final : public worker_host {
  public:
   // Starts the zygote and waits until it has accepted scenario and data.
   [[nodiscard]] static tl::expected<std::unique_ptr<host_table>, start_error> start(
       host_config config);
-  ~host_table();
+  ~host_table() override;
   host_table(const host_table&) = delete;
   host_table& operator=(const host_table&) = delete;
 
   // From here on events are delivered; before, they wait. nullptr: no more.
   void set_listener(host_listener* listener);
 
-  // What the zygote said of model and data.
-  [[nodiscard]] const protocol::zygote_ready& program() const { return program_; }
-
-  // Hands a warm spare out where there is one, else creates the memories and asks the zygote to
-  // fork; the listener hears of it. A spent spare is replaced a little later. Ordering the same
-  // incarnation again, or an older one, changes nothing.
-  void spawn_worker(rank_id rank, incarnation_id incarnation);
-  // SIGKILL, now or as soon as it is forked; worker_exited follows. `cause`, where there is one,
-  // is put before how it died. False: no such incarnation was ordered here.
-  bool kill_worker(rank_id rank, incarnation_id incarnation, const std::string& cause);
-  // The same for a rank's living incarnation, as a fault that ftrt causes on purpose now.
-  // False: none lives.
-  bool injure(rank_id rank, const std::string& cause);
-  // SIGSTOP for a rank's living incarnation, as a fault that ftrt causes on purpose now.
-  bool stop_worker(rank_id rank);
-  // A worker, dead or alive, has killed or stopped itself because ftrt told it to.
-  void note_struck(rank_id rank, incarnation_id incarnation, bool killed);
-
-  // SIGKILL for the zygote, as a fault that ftrt causes on purpose now. False: there is none.
-  bool kill_zygote();
-
-  // The newest incarnation of a rank; nullptr: never started.
-  [[nodiscard]] std::shared_ptr<const worker_entry> worker(rank_id rank) const;
-  [[nodiscard]] std::shared_ptr<const worker_entry> worker(rank_id rank,
-                                                           incarnation_id incarnation) const;
-  // The largest number ever ordered for a rank; 0: none.
-  [[nodiscard]] incarnation_id newest_incarnation(rank_id rank) const;
-  // Every incarnation that is still kept, dead ones whose snapshots may be needed included.
-  [[nodiscard]] std::vector<std::shared_ptr<const worker_entry>> workers() const;
-  [[nodiscard]] std::uint32_t alive() const;
-  // For tests and forensics: who waits, warm; whom workers are forked from (-1: nobody now).
-  [[nodiscard]] std::vector<pid_t> warm_spares() const;
-  [[nodiscard]] pid_t zygote_pid() const;
-
-  // The state that role load_snapshot is given.
-  [[nodiscard]] state_shelf& shelf() { return shelf_; }
-
-  // The first control socket of a worker, once; then a fresh one over its lifeline.
-  [[nodiscard]] result<unique_fd> open_control_socket(rank_id rank, incarnation_id incarnation);
-
-  // Sends each rank its join, with a fresh sync block, everyone's buckets and the source's state or
-  // the shelved one.
-  // An error names the rank that could not be reached; others may have been told.
-  [[nodiscard]] result<void> send_joins(const std::vector<protocol::join>& joins);
+  // As worker_host says.
+  [[nodiscard]] const protocol::zygote_ready& program() const override { return program_; }
+  void spawn_worker(rank_id rank, incarnation_id incarnation) override;
+  bool kill_worker(rank_id rank, incarnation_id incarnation, const std::string& cause) override;
+  bool injure(rank_id rank, const std::string& cause) override;
+  bool stop_worker(rank_id rank) override;
+  void note_struck(rank_id rank, incarnation_id incarnation, bool killed) override;
+  bool kill_zygote() override;
+  [[nodiscard]] std::shared_ptr<const worker_entry> worker(rank_id rank) const override;
+  [[nodiscard]] std::shared_ptr<const worker_entry> worker(
+      rank_id rank, incarnation_id incarnation) const override;
+  [[nodiscard]] incarnation_id newest_incarnation(rank_id rank) const override;
+  [[nodiscard]] std::vector<std::shared_ptr<const worker_entry>> workers() const override;
+  [[nodiscard]] std::uint32_t alive() const override;
+  [[nodiscard]] std::vector<pid_t> warm_spares() const override;
+  [[nodiscard]] pid_t zygote_pid() const override;
+  [[nodiscard]] state_shelf& shelf() override { return shelf_; }
+  [[nodiscard]] result<unique_fd> open_control_socket(rank_id rank,
+                                                      incarnation_id incarnation) override;
+  [[nodiscard]] result<void> send_joins(const std::vector<protocol::join>& joins) override;
 
   // Ends every process: waits until `deadline` for workers to leave by themselves, then kills.
   // Afterwards no process of this run is left. Idempotent.

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <actors/host/observer.hpp>
+#include <actors/host/storage_queue.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <ftrt/event.hpp>
-#include <functional>
 #include <mutex>
 #include <storage/catalog.hpp>
 #include <storage/event_log.hpp>
@@ -22,10 +22,8 @@ namespace ftrt::host {
 // jobs. A disk that hangs for long costs the newest of these their place on it, with a count; the
 // observer hears of all. Who has something to write again and again, whatever the disk does, asks
 // for room first and is refused where a disk hangs.
-class storage_thread {
+class storage_thread final : public storage_queue {
  public:
-  using job = std::function<void(storage::catalog&)>;
-
   // Jobs that may wait before there is no room for what may be shed.
   static constexpr std::size_t max_waiting = 256;
   // Events that may wait.
@@ -33,18 +31,14 @@ class storage_thread {
 
   storage_thread(storage::catalog catalog, storage::event_log log, observer& watcher);
   // Does all queued work first.
-  ~storage_thread();
+  ~storage_thread() override;
   storage_thread(const storage_thread&) = delete;
   storage_thread& operator=(const storage_thread&) = delete;
 
-  void post(job work);
-  // The same where there is room; false: there is none, and the job is not queued.
-  [[nodiscard]] bool post_if_room(job work);
-  // Stamps the event with the time, tells the observer, queues it for log and catalog.
-  void record(event what);
-  // The same, but it is in the event log when this returns: for what must be on record before it
-  // happens. Blocks for the page cache.
-  void record_now(event what);
+  void post(job work) override;
+  [[nodiscard]] bool post_if_room(job work) override;
+  void record(event what) override;
+  void record_now(event what) override;
   // Waits until everything posted before was done; false: not by the deadline.
   [[nodiscard]] bool drain(std::chrono::milliseconds deadline);
 
