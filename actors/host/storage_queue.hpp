@@ -7,8 +7,8 @@
 namespace ftrt::host {
 
 // What actors may ask of the disk: the storage thread's face towards them, and the seam at which
-// their tests put a disk that does as they say. Work that is posted is done in order, and answers by
-// whatever it sends. Any thread.
+// their tests put a disk that does as they say. Work that is posted is done in order, and answers
+// by whatever it sends. Any thread.
 class storage_queue {
  public:
   using job = std::function<void(storage::catalog&)>;

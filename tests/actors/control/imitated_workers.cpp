@@ -291,6 +291,7 @@ void imitated_workers::commit(body& of, iteration_id iteration) {
   record.iteration = iteration.value();
   record.optimizer_step = iteration.value();
   record.samples = 64;
+  if (compute) record.compute_ns = compute(of.entry->rank, of.entry->incarnation).count();
   record.committed_ns = host::monotonic_now().count();
   of.page->append(record);
   if (of.stop || iteration.value() >= program_.total_iterations) return finish(of);

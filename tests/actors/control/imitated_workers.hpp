@@ -25,8 +25,6 @@ enum class word { none, hello, parked, joined, commit, finished };
 // the iteration alone.
 class imitated_workers final : public host::worker_host {
  public:
-  static constexpr std::chrono::milliseconds step{10};
-
   struct order {
     rank_id rank;
     incarnation_id incarnation;
@@ -35,13 +33,18 @@ class imitated_workers final : public host::worker_host {
 
   explicit imitated_workers(std::uint64_t total_iterations);
 
+  std::chrono::nanoseconds step = std::chrono::milliseconds{10};  // an iteration
+  // What each rank's share of it takes, by its own account.
+  std::function<std::chrono::nanoseconds(rank_id, incarnation_id)> compute;
+
   void serve(const run_context& context) { context_ = &context; }
   std::deque<std::function<void()>> pending;
   // Time has passed: those that train may commit.
   void work();
 
-  // ---- what a test does to them -----------------------------------------------------------------
-  // On purpose: no batch is to blame.
+  // ---- what a test does to them
+  // ------------------------------------------------------------------- On purpose: no batch is to
+  // blame.
   void die(rank_id rank, const std::string& cause);
   // The rank's newest worker never says this word; `all`: nor do its successors.
   void silence(rank_id rank, word at, bool all = false);
@@ -51,7 +54,8 @@ class imitated_workers final : public host::worker_host {
   [[nodiscard]] std::uint64_t committed() const { return committed_; }
   [[nodiscard]] bool had_state_lost() const { return lost_state_; }
 
-  // ---- worker_host ------------------------------------------------------------------------------
+  // ---- worker_host
+  // --------------------------------------------------------------------------------
   [[nodiscard]] const protocol::zygote_ready& program() const override { return program_; }
   void spawn_worker(rank_id rank, incarnation_id incarnation) override;
   bool kill_worker(rank_id rank, incarnation_id incarnation, const std::string& cause) override;

@@ -171,8 +171,7 @@ TEST(virtual_deaths, whatever_dies_or_falls_silent_in_whatever_order_the_run_com
   EXPECT_GT(restarts, count / 2);
 }
 
-// ---- C41: the end
-// ---------------------------------------------------------------------------------
+// ---- C41: the end -------------------------------------------------------------------------------
 
 TEST(virtual_deaths, C41_at_any_step_all_actors_leave_when_asked_to_and_wait_for_nothing) {
   std::uint64_t step = 1;

@@ -118,8 +118,7 @@ TEST(virtual_time, C40_a_deadline_is_set_anew_by_a_supervisor_that_takes_over) {
   expect_completed(run);
 }
 
-// ---- backoff and budgets over hours
-// ---------------------------------------------------------------
+// ---- backoff and budgets over hours -------------------------------------------------------------
 
 TEST(virtual_time, a_worker_that_cannot_be_started_is_tried_for_hours_ever_more_rarely) {
   virtual_run run{[](scenario& values) {
@@ -192,8 +191,63 @@ TEST(virtual_time, an_actor_that_dies_again_and_again_waits_ever_longer_and_then
       << run.end()->error;
 }
 
-// ---- fencing
-// --------------------------------------------------------------------------------------
+// ---- stragglers over hours ----------------------------------------------------------------------
+
+void replace_stragglers(scenario& values) {
+  values.supervision.on_straggler = straggler_policy::replace;
+  values.supervision.spares = 0;
+  values.checkpoint.every_iterations = 0;
+}
+
+constexpr std::uint64_t without_end = 3'000'000;
+
+TEST(virtual_time, C07_a_rank_that_every_process_is_slow_at_is_replaced_once_and_then_reported) {
+  virtual_run run{replace_stragglers, without_end};
+  run.workers().step = 100ms;
+  run.workers().compute = [](rank_id rank, incarnation_id) { return rank == r1 ? 90ms : 20ms; };
+  run.pass(30min);
+  EXPECT_EQ(run.workers().orders().size(), 3U);
+  EXPECT_FALSE(run.workers().had_state_lost());
+  const auto told = run.texts(event::kind::straggler);
+  ASSERT_EQ(told.size(), 3U);
+  EXPECT_NE(told[0].find("computes for 90.0 ms"), std::string::npos) << told[0];
+  EXPECT_NE(told[1].find("a new process takes its place"), std::string::npos) << told[1];
+  EXPECT_NE(told[2].find("a new process has not helped"), std::string::npos) << told[2];
+}
+
+// Each new process is fast for a time and then slow, as one that leaks. How often that is worth a
+// replacement falls with each.
+TEST(virtual_time, C07_a_rank_that_is_slow_again_after_a_while_is_replaced_ever_more_rarely) {
+  virtual_run run{replace_stragglers, without_end};
+  run.workers().step = 100ms;
+  run.workers().compute = [&](rank_id rank, incarnation_id incarnation) {
+    const auto& orders = run.workers().orders();
+    const auto born = std::ranges::find_if(orders, [&](const auto& each) {
+      return each.rank == rank && each.incarnation == incarnation;
+    });
+    const bool is_slow = rank == r1 && host::monotonic_now() - born->at > 5min;
+    return is_slow ? 90ms : 20ms;
+  };
+  run.pass(3h);
+  // After one, two and four minutes in order; eight of them no process comes to.
+  EXPECT_EQ(run.workers().orders().size(), 2U + 4U);
+  EXPECT_FALSE(run.workers().had_state_lost());
+  EXPECT_EQ(run.board().summary().recoveries.size(), 4U);
+  EXPECT_NE(run.texts(event::kind::straggler).back().find("so it stays"), std::string::npos);
+}
+
+TEST(virtual_time, C07_a_machine_that_is_slow_as_a_whole_replaces_nobody) {
+  virtual_run run{replace_stragglers, without_end};
+  run.workers().step = 100ms;
+  run.workers().compute = [&](rank_id, incarnation_id) {
+    return run.elapsed() > 5min ? 95ms : 5ms;
+  };
+  run.pass(20min);
+  EXPECT_EQ(run.workers().orders().size(), 2U);
+  EXPECT_TRUE(run.texts(event::kind::straggler).empty());
+}
+
+// ---- fencing ------------------------------------------------------------------------------------
 
 TEST(virtual_time, what_a_lost_worker_says_late_changes_nothing) {
   virtual_run run;
