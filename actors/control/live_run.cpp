@@ -8,6 +8,7 @@
 #include <actors/host/log.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
+#include <caf/atom.hpp>
 #include <caf/scoped_actor.hpp>
 #include <fstream>
 #include <storage/status_file.hpp>
@@ -41,6 +42,9 @@ caf::actor_system_config configuration() {
   caf::actor_system_config config;
   configure_for_trainers(config);
   config.set("scheduler.max-threads", scheduler_threads);
+  // Threads of the default policy look for work 20,000 times a second for as long as there was some
+  // a moment ago, on cores that are not theirs; these sleep until there is.
+  config.set("scheduler.policy", caf::atom("sharing"));
   return config;
 }
 
