@@ -187,7 +187,7 @@ result<std::uint32_t> snapshot_writer::write(const snapshot_header& header,
 }
 
 // A reader may have taken what we found free, and released what was held: look again. That holds
-// for three slots that seem to be held, too: they were looked at one after the other.
+// for four slots that seem to be held, too: they were looked at one after the other.
 std::optional<snapshot_writer::taken_slot> snapshot_writer::take() {
   for (int looks = 0; looks < max_looks; ++looks) {
     std::uint64_t newest = 0;

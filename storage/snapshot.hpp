@@ -12,11 +12,12 @@
 
 namespace ftrt::storage {
 
-inline constexpr std::uint32_t snapshot_slots = 3;
-// What control may hold of them at a time, so that the writer always finds one.
-inline constexpr std::uint32_t max_held_slots = snapshot_slots - 1;
+// As many as control may hold, and two that the writer takes in turn: while one is written, the one
+// before it is whole in every rank's memory, whenever all of them die.
+inline constexpr std::uint32_t snapshot_slots = 4;
+inline constexpr std::uint32_t max_held_slots = snapshot_slots - 2;
 
-// Bytes of one incarnation's snapshot memory: three slots that can each hold a whole arena (a part
+// Bytes of one incarnation's snapshot memory: four slots that can each hold a whole arena (a part
 // of it when several ranks share the work; untouched pages cost nothing).
 [[nodiscard]] std::size_t snapshot_memory_bytes(std::uint64_t arena_bytes);
 

@@ -84,14 +84,14 @@ TEST(snapshot, the_oldest_ready_slot_is_the_one_that_is_overwritten) {
   snapshot_writer writer{memory, arena};
   for (std::uint64_t n = 1; n <= 5; ++n) ASSERT_TRUE(writer.write(header_of(n), content_of(n)));
   const auto ready = list_ready(memory, arena);
-  ASSERT_EQ(ready.size(), 3u);
+  ASSERT_EQ(ready.size(), snapshot_slots);
   EXPECT_EQ(ready[0].header.iteration, iteration_id{5});
-  EXPECT_EQ(ready[2].header.iteration, iteration_id{3});
+  EXPECT_EQ(ready[3].header.iteration, iteration_id{2});
   // After a rollback iterations go back, and the new ones must not be taken for old.
-  ASSERT_TRUE(writer.write(header_of(2), content_of(2)));
+  ASSERT_TRUE(writer.write(header_of(1), content_of(1)));
   const auto after = list_ready(memory, arena);
   EXPECT_EQ(after[0].header.iteration, iteration_id{5});
-  EXPECT_EQ(after[2].header.iteration, iteration_id{2});
+  EXPECT_EQ(after[3].header.iteration, iteration_id{1});
 }
 
 TEST(snapshot, a_held_slot_is_never_overwritten_and_is_ready_again_after) {
@@ -103,27 +103,29 @@ TEST(snapshot, a_held_slot_is_never_overwritten_and_is_ready_again_after) {
     for (std::uint64_t n = 2; n < 20; ++n) ASSERT_TRUE(writer.write(header_of(n), content_of(n)));
     EXPECT_TRUE(all_bytes_are(held.content(), 1));
     EXPECT_EQ(held_snapshot::hold(memory, arena, slot).error().code, error_code::busy);
-    EXPECT_EQ(list_ready(memory, arena).size(), 2u);
+    EXPECT_EQ(list_ready(memory, arena).size(), snapshot_slots - 1);
   }
-  EXPECT_EQ(list_ready(memory, arena).size(), 3u);
+  EXPECT_EQ(list_ready(memory, arena).size(), snapshot_slots);
 }
 
-TEST(snapshot, one_slot_is_left_to_the_writer_whatever_readers_want) {
+TEST(snapshot, two_slots_are_left_to_the_writer_whatever_readers_want) {
   auto memory = fresh();
   snapshot_writer writer{memory, arena};
-  for (std::uint64_t n = 1; n <= 3; ++n) ASSERT_TRUE(writer.write(header_of(n), content_of(n)));
   std::vector<held_snapshot> held;
-  for (const auto& found : list_ready(memory, arena)) {
-    auto one = held_snapshot::hold(memory, arena, found.slot);
-    if (held.size() < max_held_slots) {
-      ASSERT_TRUE(one) << one.error().describe();
-      held.push_back(std::move(*one));
-    } else {
-      EXPECT_EQ(one.error().code, error_code::busy);
+  for (std::uint64_t n : {3, 2}) {
+    const auto slot = writer.write(header_of(n), content_of(n)).value();
+    held.push_back(held_snapshot::hold(memory, arena, slot).value());
+  }
+  ASSERT_EQ(held.size(), max_held_slots);
+  for (std::uint64_t n = 4; n < 20; ++n) {
+    ASSERT_TRUE(writer.write(header_of(n), content_of(n)));
+    const auto ready = list_ready(memory, arena);
+    EXPECT_EQ(ready.front().header.iteration, iteration_id{n});
+    EXPECT_EQ(ready.size(), n == 4 ? 1u : 2u) << "the one before it stays whole";
+    for (const auto& each : ready) {
+      EXPECT_EQ(held_snapshot::hold(memory, arena, each.slot).error().code, error_code::busy);
     }
   }
-  ASSERT_EQ(held.size(), 2u);
-  for (std::uint64_t n = 4; n < 20; ++n) ASSERT_TRUE(writer.write(header_of(n), content_of(n)));
   EXPECT_TRUE(all_bytes_are(held[0].content(), 3));
   EXPECT_TRUE(all_bytes_are(held[1].content(), 2));
   auto moved = std::move(held[1]);
