@@ -71,6 +71,9 @@ class communicator {
   // Collectives completed by this rank so far.
   [[nodiscard]] virtual std::uint64_t sequence() const = 0;
 
+  // Fails once the generation has ended; does not block. For whoever computes between two calls.
+  virtual result<void> check() = 0;
+
   // Ranks whose threads were seen dead.
   [[nodiscard]] virtual std::vector<rank_id> lost_peers() const = 0;
 
@@ -78,6 +81,14 @@ class communicator {
   // want of a peer, many times a second while that lasts: a rank that waits shows that it lives. It
   // must be cheap and outlive the last call. A communicator that cannot say so calls nobody.
   virtual void on_wait(std::function<void()> beat) { static_cast<void>(beat); }
+
+  // From now on peers are watched even while this rank computes: `tell` is called, at most once and
+  // on a thread of the communicator's own, as soon as one is seen dead, which also ends the
+  // generation for all. It must be cheap, and live as long as this object. A communicator that
+  // cannot watch finds a death in its next collective.
+  virtual void on_loss(std::function<void(std::vector<rank_id> lost)> tell) {
+    static_cast<void>(tell);
+  }
 
   virtual void abort() noexcept = 0;
 };

@@ -68,10 +68,14 @@ void sleep_on_first(const awaited_word& first, steady_time deadline) {
 
 }  // namespace
 
+bool can_sleep_on_several() noexcept {
+  return !waitv_missing.load(std::memory_order_relaxed) &&
+         !waitv_forbidden.load(std::memory_order_relaxed);
+}
+
 void sleep_on(std::span<const awaited_word> words, steady_time deadline) {
   FTRT_ASSERT(!words.empty() && words.size() <= max_awaited_words);
-  const bool usable = !waitv_missing.load(std::memory_order_relaxed) &&
-                      !waitv_forbidden.load(std::memory_order_relaxed);
+  const bool usable = can_sleep_on_several();
   if (usable && sleep_on_all(words, deadline)) return;
   if (usable) waitv_missing.store(true, std::memory_order_relaxed);
   sleep_on_first(words.front(), deadline);

@@ -25,6 +25,9 @@ inline constexpr std::size_t max_awaited_words = 128;  // the kernel's limit of 
 // first word alone, at most two milliseconds.
 void sleep_on(std::span<const awaited_word> words, steady_time deadline);
 
+// Whether the kernel has futex_waitv, as far as is known: a sleep finds out.
+[[nodiscard]] bool can_sleep_on_several() noexcept;
+
 void wake_all(const std::atomic<std::uint32_t>& word) noexcept;
 
 // Makes sleep_on() do without futex_waitv, as on an old kernel. For tests.

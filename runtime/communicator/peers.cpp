@@ -19,6 +19,7 @@ constexpr int looks_between_clock_reads = 64;
 // Nothing relies on it but a rank killed in the few instructions between locking its robust lock
 // and asking the kernel to wake the sleepers on it. It is also the pulse of on_wait(), by which a
 // rank that waits is told from one that hangs, so it is short against the shortest such deadline.
+// And a rank that comes is watched from the next sleep on.
 constexpr std::chrono::milliseconds longest_sleep{50};
 
 void relax() {
@@ -180,20 +181,37 @@ peers::look peers::spin(std::uint32_t peer, const std::atomic<std::uint64_t>& co
   return now;
 }
 
+void peers::await_end(const std::atomic<std::uint32_t>& stop) const {
+  while (stop.load() == 0 && !ended()) {
+    std::array<awaited_word, max_world_size + 2> words;
+    const std::size_t used = words_of_loss(words, stop);
+    // After the words were read: who dies from here on changes one of them.
+    if (dead() != 0) return end(ended_by_loss);
+    sleep_on({words.data(), used}, steady_clock::now() + longest_sleep);
+  }
+}
+
 peers::look peers::sleep_once(std::uint32_t peer, const std::atomic<std::uint64_t>& counter,
                               std::uint64_t value, steady_time until) const {
   const counted_sleeper counted{area(peer).sleepers};
   std::array<awaited_word, max_world_size + 2> words;
-  std::size_t used = 0;
-  words[used++] = {&area(peer).event, area(peer).event.load()};
-  words[used++] = {&block_.header().ended, 0};
-  for (std::uint32_t other = 0; other < world_size(); ++other) {
-    if (other != rank_) used += watch_lock(area(other), words[used]);
-  }
+  const std::size_t used = words_of_loss(words, area(peer).event);
   // After the words were read: what changes from here on fails the sleep or wakes it.
   if (look now = look_at(peer, counter, value); now != look::waiting) return now;
   sleep_on({words.data(), used}, until);
   return look_at(peer, counter, value);
+}
+
+// What wakes a sleeper besides `first`, which must still have its value of now.
+std::size_t peers::words_of_loss(std::span<awaited_word> words,
+                                 const std::atomic<std::uint32_t>& first) const {
+  std::size_t used = 0;
+  words[used++] = {&first, first.load()};
+  words[used++] = {&block_.header().ended, 0};
+  for (std::uint32_t other = 0; other < world_size(); ++other) {
+    if (other != rank_) used += watch_lock(area(other), words[used]);
+  }
+  return used;
 }
 
 tl::unexpected<error> peers::give_up(std::uint32_t peer) {

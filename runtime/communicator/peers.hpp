@@ -9,6 +9,7 @@
 #include <optional>
 #include <runtime/communicator/futex.hpp>
 #include <runtime/communicator/sync_block.hpp>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,9 +18,10 @@ namespace ftrt::shm {
 // This rank's seat in its generation: everything that waits for peers, tells them something, or
 // ends the generation goes through here.
 //
-// Owned by the communicator, used by the training thread that constructed it; abort(), ended() and
-// lost() may be called from any thread. A generation ends once and for all: by abort(), by a rank
-// that died, by a rank that left while it was needed, or by a wait that timed out.
+// Owned by the communicator, used by the training thread that constructed it; abort(), ended(),
+// lost() and await_end() may be called from any thread. A generation ends once and for all: by
+// abort(), by a rank that died, by a rank that left while it was needed, or by a wait that timed
+// out.
 class peers {
  public:
   // Takes the seat. Refuses a block of another generation or world size (stale_generation) and a
@@ -52,6 +54,11 @@ class peers {
   [[nodiscard]] result<void> check();
   [[nodiscard]] bool ended() const;
 
+  // Blocks until the generation has ended or `stop` is no longer 0. Who finds a peer dead ends the
+  // generation with it. Any thread; the seat must not be moved meanwhile. Not where the kernel
+  // cannot sleep on several words (can_sleep_on_several()).
+  void await_end(const std::atomic<std::uint32_t>& stop) const;
+
   // Ends the generation because of `why`, for the peers too; every later call fails with it.
   [[nodiscard]] tl::unexpected<error> end_with(error why);
   void abort() noexcept { end(ended_by_abort); }
@@ -68,6 +75,8 @@ class peers {
             std::uint64_t value) const;
   look sleep_once(std::uint32_t peer, const std::atomic<std::uint64_t>& counter,
                   std::uint64_t value, steady_time until) const;
+  std::size_t words_of_loss(std::span<awaited_word> words,
+                            const std::atomic<std::uint32_t>& first) const;
   [[nodiscard]] tl::unexpected<error> give_up(std::uint32_t peer);
   [[nodiscard]] std::uint64_t dead() const;
   void end(std::uint32_t reason) const noexcept;

@@ -1,8 +1,10 @@
 #include <runtime/communicator/shm_communicator.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <runtime/communicator/exchange_board.hpp>
 #include <runtime/communicator/letters.hpp>
+#include <runtime/communicator/loss_watch.hpp>
 #include <runtime/communicator/membership_views.hpp>
 #include <runtime/communicator/peers.hpp>
 #include <runtime/communicator/reduction_queue.hpp>
@@ -30,6 +32,10 @@ class shm_communicator final : public communicator {
   std::vector<rank_id> lost_peers() const override { return peers_.lost(); }
   void abort() noexcept override { peers_.abort(); }
   void on_wait(std::function<void()> beat) override { peers_.on_wait(std::move(beat)); }
+  void on_loss(std::function<void(std::vector<rank_id>)> tell) override {
+    watch_.emplace(peers_, std::move(tell));
+  }
+  result<void> check() override { return peers_.check(); }
 
   result<void> begin_all_reduce(const bucket_region& region, reduce_op op) override {
     return queue_.begin_all_reduce(region, op);
@@ -91,6 +97,7 @@ class shm_communicator final : public communicator {
   exchange_board board_;
   letters letters_;
   std::uint64_t others_completed_ = 0;
+  std::optional<loss_watch> watch_;  // last, so that it ends first
 };
 
 result<void> check(const membership_views& views) {

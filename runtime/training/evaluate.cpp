@@ -50,7 +50,9 @@ result<void> trainer::impl::evaluate() {
   const auto k = committed();
   times = {monotonic_ns(), 0, 0};
   progress.set_phase(storage::train_phase::evaluating);
-  const auto word = evaluate_share();
+  const auto share = evaluate_share();
+  if (!share) return tl::unexpected(share.error());
+  const auto& word = *share;
   hurt(training::injury_moment::evaluate, k);
   times.compute_ns = monotonic_ns() - times.begin_ns;
   std::vector<evaluation_word> words(world_size);
@@ -66,7 +68,7 @@ result<void> trainer::impl::evaluate() {
   return {};
 }
 
-evaluation_word trainer::impl::evaluate_share() {
+result<evaluation_word> trainer::impl::evaluate_share() {
   const auto& test = *program.data.test;
   const auto batches = (test.size() + evaluation_batch - 1) / evaluation_batch;
   const auto mine = data::share_of(batches, rank, world_size);
@@ -76,6 +78,7 @@ evaluation_word trainer::impl::evaluate_share() {
       word.given_up = 1;
       return word;
     }
+    if (auto alive = comm->check(); !alive) return tl::unexpected(alive.error());
     progress.set_micro_batch(b);
     const auto begin = b * evaluation_batch;
     std::vector<std::uint32_t> ids(std::min(evaluation_batch, test.size() - begin));

@@ -59,6 +59,7 @@ void gradient_reducer::arm(communicator& comm) {
 }
 
 void gradient_reducer::disarm() {
+  guard_ = nullptr;
   comm_ = nullptr;
 }
 
@@ -69,8 +70,9 @@ result<void> gradient_reducer::flush() {
   return status_;
 }
 
-// Called from inside backward(), where an exception would be taken for one of the model's.
-void gradient_reducer::parameter_ready(std::size_t parameter) noexcept {
+// Called from inside backward(), so that a failed reduction waits in `status_` for flush().
+void gradient_reducer::parameter_ready(std::size_t parameter) {
+  if (guard_ != nullptr && !guard_->check()) throw generation_ended{};
   if (comm_ == nullptr || !status_) return;
   auto& missing = missing_[plan_.bucket_of[parameter]];
   if (missing > 0) --missing;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <ftrt/error.hpp>
 #include <functional>
 #include <memory>
@@ -12,9 +13,16 @@
 
 namespace ftrt::training {
 
+// Leaves a backward() whose generation has ended: nobody waits for its gradients any more.
+class generation_ended final : public std::exception {
+ public:
+  [[nodiscard]] const char* what() const noexcept override { return "the generation has ended"; }
+};
+
 // Starts the reduction of each gradient bucket while backward is still at work on the ones before
 // it. Owned by a trainer; its hooks run on the thread that calls backward().
 //
+//   reducer.guard(comm);      // before the window's first micro-batch
 //   reducer.arm(comm);        // before the last micro-batch's backward
 //   loss.backward();
 //   result<void> ok = reducer.flush();   // begins what is left, tells of the first error
@@ -28,6 +36,10 @@ class gradient_reducer {
   gradient_reducer(const gradient_reducer&) = delete;
   gradient_reducer& operator=(const gradient_reducer&) = delete;
 
+  // Until disarm(), each gradient asks whether the generation still lives, and throws
+  // generation_ended out of backward() where it does not.
+  void guard(communicator& comm) { guard_ = &comm; }
+  // The micro-batch that comes now is the window's last one.
   void arm(communicator& comm);
   // Begins the remaining buckets in order (all, where nothing was armed for).
   [[nodiscard]] result<void> flush();
@@ -42,12 +54,13 @@ class gradient_reducer {
 
  private:
   struct hooks;
-  void parameter_ready(std::size_t parameter) noexcept;
+  void parameter_ready(std::size_t parameter);
   void begin_next();
 
   bucket_plan plan_;
   std::vector<std::size_t> missing_;  // bucket -> parameters without their gradient
   std::size_t next_ = 0;
+  communicator* guard_ = nullptr;
   communicator* comm_ = nullptr;
   result<void> status_;
   std::int64_t spent_ns_ = 0;

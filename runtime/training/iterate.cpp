@@ -30,7 +30,8 @@ result<void> trainer::impl::iterate(iteration_id k) {
   hurt(injury_moment::begin, k);
   hurt(injury_moment::before_backward, k);
 
-  const double loss_sum = compute(window);
+  const auto loss_sum = compute(window);
+  if (!loss_sum) return tl::unexpected(loss_sum.error());
   times.compute_ns = monotonic_ns() - times.begin_ns - reducer->spent_ns();
   progress.set_phase(storage::train_phase::all_reduce);
   hurt(injury_moment::all_reduce, k);
@@ -40,7 +41,7 @@ result<void> trainer::impl::iterate(iteration_id k) {
   if (!status) return status;
   end_collectives();
 
-  return decide_and_apply(window, make_word(window, loss_sum));
+  return decide_and_apply(window, make_word(window, *loss_sum));
 }
 
 // A window that kills whoever computes it. It is decided and committed as any other, so that
@@ -133,14 +134,17 @@ void trainer::impl::digest_state() {
 }
 
 // Forward and backward of this rank's micro-batches, the reduction begun within the last one.
-// Returns the sum of the losses.
-double trainer::impl::compute(const data::data_window& window) {
+// Returns the sum of the losses, or why the generation ended meanwhile: its survivors are waited
+// for.
+result<double> trainer::impl::compute(const data::data_window& window) try {
   const auto& values = program.values;
   const auto mine = my_micro_batches(window);
   const double factor = state.at(real::loss_scale) / static_cast<double>(window.positions.size());
+  reducer->guard(*comm);
   if (mine.size() == 0) reducer->arm(*comm);  // nothing to add, all to reduce
   double loss_sum = 0;
   for (auto m = mine.begin; m < mine.end; ++m) {
+    if (auto alive = comm->check(); !alive) return tl::unexpected(alive.error());
     progress.set_micro_batch(m);
     slow.pause(window.iteration);
     if (m == mine.begin && training::is_poisoned(values.chaos, rank, window.iteration)) {
@@ -156,6 +160,8 @@ double trainer::impl::compute(const data::data_window& window) {
     loss_sum += training::forward_backward(*program.net, samples, values.train.amp, factor);
   }
   return loss_sum;
+} catch (const training::generation_ended&) {
+  return tl::unexpected(comm->check().error());
 }
 
 // Puts this rank's buffers beside its gradients, weighted by its micro-batches, and begins their

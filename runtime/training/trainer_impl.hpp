@@ -29,7 +29,7 @@ struct trainer::impl {
   result<void> decide_and_apply(const data::data_window& window,
                                 const training::control_word& word);
   [[nodiscard]] std::uint32_t flags_of(iteration_id k) const;
-  double compute(const data::data_window& window);
+  result<double> compute(const data::data_window& window);
   void begin_buffers(const data::data_window& window, result<void>& status);
   training::control_word make_word(const data::data_window& window, double loss_sum);
   void apply(const data::data_window& window, const training::decision& decided);
@@ -51,7 +51,7 @@ struct trainer::impl {
   // ---- evaluate.cpp
   [[nodiscard]] bool evaluation_due() const;
   result<void> evaluate();
-  training::evaluation_word evaluate_share();
+  result<training::evaluation_word> evaluate_share();
   void apply_evaluation(std::span<const training::evaluation_word> words);
   result<void> write_snapshot(bool final);
   result<void> write_final_snapshot();

@@ -240,6 +240,8 @@ void rank_worker::on_training_events() {
 void rank_worker::on_event(const training_event& event) {
   if (const auto* left = std::get_if<interrupted>(&event)) {
     on_interrupted(*left);
+  } else if (const auto* died = std::get_if<peers_died>(&event)) {
+    report(protocol::peer_lost{died->generation, died->lost});
   } else if (const auto* refusal = std::get_if<command_refused>(&event)) {
     refuse(refusal->text);
   } else if (std::holds_alternative<thread_ended>(event)) {

@@ -39,6 +39,12 @@ struct interrupted {
   error why;
   std::vector<rank_id> lost;  // whose deaths the communicator saw
 };
+// Peers died while this rank computed, which it still does. Not from the training thread, but from
+// the communicator's watch.
+struct peers_died {
+  generation_id generation;
+  std::vector<rank_id> lost;
+};
 // A command that does not fit (any more).
 struct command_refused {
   std::string text;
@@ -49,6 +55,6 @@ struct thread_ended {};
 using training_event =
     std::variant<protocol::joined, protocol::join_failed, protocol::parked,
                  protocol::snapshot_ready, protocol::finished, protocol::program_failed,
-                 protocol::not_finite, interrupted, command_refused, thread_ended>;
+                 protocol::not_finite, interrupted, peers_died, command_refused, thread_ended>;
 
 }  // namespace ftrt::worker

@@ -118,6 +118,9 @@ result<std::shared_ptr<communicator>> training_loop::enter(join_command& command
     return fail(error_code::stale_generation, "the generation was revoked before it was joined");
   }
   comm_ = comm;
+  comm->on_loss([this, generation = comm->generation()](std::vector<rank_id> lost) {
+    outbox_.push(peers_died{generation, std::move(lost)});
+  });
   return comm;
 }
 

@@ -21,6 +21,8 @@ class lone_communicator final : public communicator {
     fail_at_ = call;
     contribute_ = contribute;
   }
+  // The look with this number (from 1), between two calls, finds the generation ended.
+  void end_at_look(std::uint64_t look) { end_at_look_ = look; }
   // Calls `stop` at the reductions of iteration k, before its word is made.
   void stop_at(std::uint64_t k, std::function<void()> stop) {
     stop_iteration_ = k;
@@ -66,9 +68,19 @@ class lone_communicator final : public communicator {
     return true;
   }
 
+  // No call of its own, so that it does not count.
+  result<void> check() override {
+    if (++looks_ == end_at_look_) abort();
+    if (aborted_ || calls_ >= fail_at_) return fail(error_code::aborted, "the test aborted");
+    return {};
+  }
+
   [[nodiscard]] std::uint64_t sequence() const override { return calls_; }
   [[nodiscard]] std::vector<rank_id> lost_peers() const override { return {}; }
-  void abort() noexcept override { fail_at_ = calls_ + 1; }
+  void abort() noexcept override {
+    fail_at_ = calls_ + 1;
+    aborted_ = true;
+  }
 
  private:
   result<void> next() {
@@ -80,6 +92,9 @@ class lone_communicator final : public communicator {
   std::uint64_t calls_ = 0;
   std::uint64_t fail_at_ = ~0ULL;
   bool contribute_ = false;
+  std::uint64_t looks_ = 0;
+  std::uint64_t end_at_look_ = 0;
+  bool aborted_ = false;
   std::uint64_t last_key_ = 0;
   std::map<std::uint64_t, std::vector<std::byte>> words_;
   std::vector<bucket_region> regions_;

@@ -53,6 +53,7 @@ class saboteur final : public communicator {
   }
   result<void> recv(std::span<std::byte> b, rank_id from) override { return inner_->recv(b, from); }
   result<void> barrier() override { return inner_->barrier(); }
+  result<void> check() override { return inner_->check(); }
 
   result<void> exchange(std::uint64_t key, std::span<const std::byte> mine,
                         std::span<std::byte> all) override {

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <tests/support/environment.hpp>
 
 #include "rig.hpp"
@@ -48,42 +49,77 @@ TEST(trainer, a_rank_starts_no_thread) {
   EXPECT_TRUE(found);
 }
 
+protocol::finished uninterrupted(training_program& program,
+                                 const std::vector<iteration_id>& left_out) {
+  lone_rank rank{program};
+  rank.left_out = left_out;
+  EXPECT_TRUE(rank.join(state_role::initial, iteration_id{0}));
+  return rank.finish();
+}
+
+// Parks a rank that was interrupted, brings it back as control would and trains it to the end.
+protocol::finished recover(lone_rank& rank) {
+  const auto parked = rank.worker.park();
+  if (parked.decided) {
+    EXPECT_EQ(parked.prepared, parked.committed.next());
+    EXPECT_TRUE(rank.join(state_role::apply_prepared, parked.prepared));
+  } else {
+    EXPECT_TRUE(rank.join(state_role::keep, parked.committed));
+  }
+  return rank.finish();
+}
+
+// Whether a run that `disturb` was done to is interrupted; then it must end as the undisturbed one.
+bool is_interrupted(training_program& program, const std::vector<iteration_id>& left_out,
+                    const std::function<void(lone_communicator&)>& disturb,
+                    const protocol::finished& expected) {
+  lone_rank rank{program};
+  rank.left_out = left_out;
+  EXPECT_TRUE(rank.join(state_role::initial, iteration_id{0}));
+  disturb(*rank.comm);
+  const auto outcome = rank.worker.train();
+  if (std::holds_alternative<training_finished>(outcome)) return false;
+  EXPECT_TRUE(std::holds_alternative<training_interrupted>(outcome));
+  const auto report = recover(rank);
+  EXPECT_EQ(report.weights_digest, expected.weights_digest);
+  EXPECT_EQ(report.optimizer_steps, expected.optimizer_steps);
+  EXPECT_EQ(report.test_accuracy, expected.test_accuracy);
+  return true;
+}
+
 // The heart of it: whatever collective an iteration is stopped in, and whether or not its word got
 // out, the run ends with the weights of the undisturbed one.
 void interrupt_everywhere(const scenario& values, const std::vector<iteration_id>& left_out = {}) {
   auto program = make_program(values);
-  const auto expected = [&] {
-    lone_rank rank{*program};
-    rank.left_out = left_out;
-    EXPECT_TRUE(rank.join(state_role::initial, iteration_id{0}));
-    return rank.finish();
-  }();
+  const auto expected = uninterrupted(*program, left_out);
   std::uint64_t tried = 0;
   for (const bool contribute : {false, true}) {
     for (std::uint64_t call = 3;; ++call) {
-      lone_rank rank{*program};
-      rank.left_out = left_out;
-      ASSERT_TRUE(rank.join(state_role::initial, iteration_id{0}));
-      rank.comm->fail_at(call, contribute);
-      auto outcome = rank.worker.train();
-      if (std::holds_alternative<training_finished>(outcome)) break;
-      ASSERT_TRUE(std::holds_alternative<training_interrupted>(outcome));
+      SCOPED_TRACE("call " + std::to_string(call) + (contribute ? ", word sent" : ""));
+      const auto fail = [&](lone_communicator& comm) { comm.fail_at(call, contribute); };
+      if (!is_interrupted(*program, left_out, fail, expected)) break;
+      if (::testing::Test::HasFailure()) return;
       ++tried;
-      const auto parked = rank.worker.park();
-      if (parked.decided) {
-        ASSERT_EQ(parked.prepared, parked.committed.next());
-        ASSERT_TRUE(rank.join(state_role::apply_prepared, parked.prepared));
-      } else {
-        ASSERT_TRUE(rank.join(state_role::keep, parked.committed));
-      }
-      const auto report = rank.finish();
-      ASSERT_EQ(report.weights_digest, expected.weights_digest)
-          << "call " << call << (contribute ? ", word sent" : "");
-      ASSERT_EQ(report.optimizer_steps, expected.optimizer_steps);
-      ASSERT_EQ(report.test_accuracy, expected.test_accuracy);
     }
   }
   EXPECT_GT(tried, 40U);
+}
+
+// The same where a rank that computes finds its generation ended: before a micro-batch, at a
+// gradient within its backward, before a batch of the test set.
+void interrupt_at_every_look(const scenario& values) {
+  auto program = make_program(values);
+  const auto expected = uninterrupted(*program, {});
+  for (std::uint64_t look = 1;; ++look) {
+    SCOPED_TRACE("look " + std::to_string(look));
+    const auto end = [&](lone_communicator& comm) { comm.end_at_look(look); };
+    const bool interrupted = is_interrupted(*program, {}, end, expected);
+    if (::testing::Test::HasFailure()) return;
+    if (!interrupted) {
+      EXPECT_GT(look, 40U);
+      return;
+    }
+  }
 }
 
 TEST(trainer, windows_that_are_left_out_stay_so_wherever_the_run_is_interrupted) {
@@ -96,6 +132,14 @@ TEST(trainer, an_mlp_interrupted_at_any_collective_ends_with_the_same_weights) {
 
 TEST(trainer, a_cnn_with_batch_norm_interrupted_at_any_collective_ends_with_the_same_weights) {
   interrupt_everywhere(tiny_cnn());
+}
+
+TEST(trainer, an_mlp_whose_generation_ends_while_it_computes_ends_with_the_same_weights) {
+  interrupt_at_every_look(tiny_mlp());
+}
+
+TEST(trainer, a_cnn_whose_generation_ends_while_it_computes_ends_with_the_same_weights) {
+  interrupt_at_every_look(tiny_cnn());
 }
 
 }  // namespace
