@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <actors/host/clock.hpp>
 #include <actors/host/host_table.hpp>
 #include <cerrno>
 #include <ranges>
@@ -108,6 +109,20 @@ void host_table::enlist(const entry_ptr& worker) {
   forget_the_dead(worker->rank, worker->incarnation);
 }
 
+// On a thread that can wait: the kernel takes 8 ms to take back the memories of a model of a
+// million parameters, and neither an actor nor the one that sees deaths has them to spare.
+void host_table::give_back_outlived() {
+  std::vector<entry_ptr> outlived;
+  {
+    const std::lock_guard lock{mutex_};
+    if (monotonic_now() < spare_due_) return;
+    outlived = std::exchange(outlived_, {});
+  }
+  if (outlived.empty()) return;
+  disposal_.post("memories of the dead",
+                 [outlived = std::move(outlived)]() mutable { outlived.clear(); });
+}
+
 // An older incarnation's memories go as soon as nobody needs them any more. Its snapshots are
 // needed until its successors have written two, however often they die: by the newer one all ranks
 // had written the older, while the newest may be whole in nobody's memory but this rank's.
@@ -118,11 +133,14 @@ void host_table::forget_the_dead(rank_id rank, incarnation_id newest) {
   }
   std::size_t newer_snapshots = 0;
   for (const key& id : known | std::views::reverse) {
-    const auto& worker = *entries_[id];
+    const auto worker = entries_[id];
     const auto snapshots =
-        storage::list_whole(worker.snapshots, program_.layout.arena_bytes).size();
-    const bool old = worker.dead && id.second.value() + 2 <= newest.value();
-    if (old && (newer_snapshots >= 2 || snapshots == 0)) entries_.erase(id);
+        storage::list_whole(worker->snapshots, program_.layout.arena_bytes).size();
+    const bool old = worker->dead && id.second.value() + 2 <= newest.value();
+    if (old && (newer_snapshots >= 2 || snapshots == 0)) {
+      outlived_.push_back(std::move(entries_[id]));
+      entries_.erase(id);
+    }
     newer_snapshots += snapshots;
   }
 }

@@ -54,13 +54,6 @@ void host_table::set_listener(host_listener* listener) {
 
 // ---- workers ------------------------------------------------------------------------------------
 
-void host_table::kill_locked(const entry_ptr& worker, const std::string& cause) {
-  if (worker->dead) return;
-  worker->doomed = true;
-  if (worker->kill_cause.empty()) worker->kill_cause = cause;
-  if (worker->pidfd.valid()) send_signal(worker->pidfd.get(), SIGKILL);
-}
-
 bool host_table::kill_worker(rank_id rank, incarnation_id incarnation, const std::string& cause) {
   const std::lock_guard lock{mutex_};
   if (const auto worker = find(rank, incarnation)) {
@@ -83,7 +76,10 @@ bool host_table::injure(rank_id rank, const std::string& cause) {
   if (!worker) return false;
   worker->injected = true;
   worker->fault_ns = monotonic_now().count();
-  kill_locked(worker, cause);
+  worker->doomed = true;
+  if (worker->kill_cause.empty()) worker->kill_cause = cause;
+  // Found out as any other death is: who tests recovery wants to see that.
+  send_signal(worker->pidfd.get(), SIGKILL);
   return true;
 }
 

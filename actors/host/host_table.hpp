@@ -1,5 +1,6 @@
 #pragma once
 
+#include <actors/host/job_thread.hpp>
 #include <actors/host/state_shelf.hpp>
 #include <actors/host/worker_entry.hpp>
 #include <actors/host/worker_host.hpp>
@@ -28,6 +29,9 @@ struct host_config {
   std::chrono::nanoseconds start_timeout{};
   std::chrono::nanoseconds grace_period{};
   std::uint32_t spares = 0;  // warm workers to hold ready
+  // A device may write into a worker's memory when its threads are gone: not dead before its pidfd
+  // says so.
+  bool memory_outlives_threads = false;
 };
 
 // All processes and shared memories of a run on this host. Outside all actors, so that any of them
@@ -101,10 +105,12 @@ class host_table final : public worker_host {
   void on_pidfd(const entry_ptr& worker);
   void on_standard_error(const entry_ptr& worker);
   void forward_output(worker_entry& worker, std::string_view text);
+  void confirm_dying();
   void confirm_late_deaths();
   void deliver_notices();
   void on_lifeline(const entry_ptr& worker);
   void order_due_spare();
+  void give_back_outlived();
   void kill_late_spares();
   [[nodiscard]] int patience_ms() const;
 
@@ -130,6 +136,7 @@ class host_table final : public worker_host {
   [[nodiscard]] entry_ptr find(rank_id rank, incarnation_id incarnation) const;
   [[nodiscard]] entry_ptr find_living(rank_id rank) const;
   void settle_death(const entry_ptr& worker, std::string cause);
+  void forget_dying(const entry_ptr& worker);
   void kill_locked(const entry_ptr& worker, const std::string& cause);
   void watch_fd(int fd, std::uint64_t tag);
   [[nodiscard]] result<void> start_zygote();
@@ -158,13 +165,16 @@ class host_table final : public worker_host {
   std::vector<entry_ptr> spares_;              // without a rank yet, warm or not
   std::map<std::uint32_t, std::weak_ptr<worker_entry>> by_serial_;
   std::uint32_t last_serial_ = 0;
-  std::chrono::nanoseconds spare_due_{};  // not before this is the next one forked
-  std::uint32_t cold_spares_lost_ = 0;    // in a row
+  // Not before this is the next one forked, or are the outlived given back.
+  std::chrono::nanoseconds spare_due_{};
+  std::vector<entry_ptr> outlived_;     // dead, and nobody needs their memories any more
+  std::uint32_t cold_spares_lost_ = 0;  // in a row
   struct late_death {
     entry_ptr worker;
     std::chrono::nanoseconds at;
   };
-  std::vector<late_death> late_deaths_;
+  std::vector<late_death> late_deaths_;  // their pidfds have fired; how they died is to be told
+  std::vector<late_death> dying_;        // were sent SIGKILL; looked at until then
   std::deque<notice> notices_;
   host_listener* listener_ = nullptr;
   std::mutex delivery_;  // held while the listener is called, so that it can be taken away safely
@@ -175,6 +185,7 @@ class host_table final : public worker_host {
   bool ending_ = false;
   std::atomic<bool> stopped_{false};
 
+  job_thread disposal_;
   unique_fd epoll_;
   unique_fd wake_fd_;
   std::thread thread_;

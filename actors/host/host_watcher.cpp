@@ -9,17 +9,12 @@
 #include <actors/host/host_table.hpp>
 #include <actors/host/log.hpp>
 #include <actors/host/process_signals.hpp>
-#include <actors/host/process_state.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 namespace ftrt::host {
 namespace {
-
-// A pidfd fires when a process dies; only the zygote, which reaps it, knows how. It tells at once,
-// so this is how long a death may stay without its cause.
-constexpr std::chrono::milliseconds wait_for_cause{250};
 
 // Which descriptor of a worker; the serial stands above it, so every tag is above the table's own.
 enum class watched : std::uint64_t { pidfd = 1, standard_error, lifeline };
@@ -47,11 +42,13 @@ void host_table::watch() {
     epoll_event events[32];
     const int count = ::epoll_wait(epoll_.get(), events, 32, patience_ms());
     for (int i = 0; i < count; ++i) dispatch(events[i].data.u64);
+    confirm_dying();
     confirm_late_deaths();
     replace_silent_zygote();
     revive_zygote();
     kill_late_spares();
     order_due_spare();
+    give_back_outlived();
     deliver_notices();
   }
 }
@@ -80,10 +77,13 @@ void host_table::dispatch(std::uint64_t tag) {
 
 // How long the table may sleep; -1: until something happens.
 int host_table::patience_ms() const {
+  constexpr int look_at_dying_ms = 1;
   constexpr int look_for_cause_ms = 5;
   const std::lock_guard lock{mutex_};
+  if (!dying_.empty()) return look_at_dying_ms;
   if (!late_deaths_.empty()) return look_for_cause_ms;
-  const auto next = std::min(next_look_at_spares(), zygote_due_);
+  const auto outlived_due = outlived_.empty() ? std::chrono::nanoseconds::max() : spare_due_;
+  const auto next = std::min({next_look_at_spares(), zygote_due_, outlived_due});
   if (next == std::chrono::nanoseconds::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - monotonic_now());
   constexpr std::int64_t longest = 60 * 60 * 1000;
@@ -121,46 +121,6 @@ void host_table::handle(const protocol::worker_exited& exited) {
       exited.spare != 0 ? find_serial(exited.spare) : find(exited.rank, exited.incarnation);
   if (worker && worker->pid == exited.pid) {
     settle_death(worker, describe_wait_status(exited.wait_status));
-  }
-}
-
-void host_table::settle_death(const entry_ptr& worker, std::string cause) {
-  if (worker->dead) return;
-  worker->exit_cause =
-      worker->kill_cause.empty() ? std::move(cause) : worker->kill_cause + ": " + std::move(cause);
-  worker->dead = true;
-  std::erase_if(late_deaths_, [&](const late_death& late) { return late.worker == worker; });
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
-  if (is_waiting(worker)) {
-    log().debug("spare {}: {}", worker->serial, worker->exit_cause);
-    forget_spare(worker);
-  } else {
-    notices_.push_back({notice::kind::exited, worker->rank, worker->incarnation, {}});
-  }
-  changed_.notify_all();
-}
-
-void host_table::on_pidfd(const entry_ptr& worker) {
-  on_standard_error(worker);
-  const std::lock_guard lock{mutex_};
-  if (worker->dead) return;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker->pidfd.get(), nullptr);
-  // Also of one that we killed: it may have died of something else the moment before.
-  if (const auto status = wait_status_of_unreaped(worker->pid, worker->pidfd.get())) {
-    settle_death(worker, describe_wait_status(*status));
-  } else if (zygote_ready_ && worker->zygote == zygotes_) {
-    late_deaths_.push_back({worker, monotonic_now() + wait_for_cause});
-  } else {
-    settle_death(worker, "died (how is unknown: nobody was left to reap it)");
-  }
-}
-
-void host_table::confirm_late_deaths() {
-  const std::lock_guard lock{mutex_};
-  const auto now = monotonic_now();
-  const auto late = late_deaths_;
-  for (const auto& death : late) {
-    if (death.at <= now) settle_death(death.worker, "died (its exit status did not arrive)");
   }
 }
 

@@ -2,14 +2,18 @@
 #include <unistd.h>
 
 #include <actors/host/process_state.hpp>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 
 namespace ftrt::host {
 namespace {
 
+constexpr int fields_from_state_to_flags = 6;
 constexpr int fields_from_state_to_exit_code = 49;
+constexpr unsigned long exiting = 0x4;  // PF_EXITING: it will not return to its program
 
 std::string folder_of(pid_t pid) {
   return "/proc/" + std::to_string(pid);
@@ -28,19 +32,48 @@ bool is_unreaped(int pidfd) {
   return ::syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) == 0;
 }
 
-}  // namespace
-
-std::optional<int> wait_status_of_unreaped(pid_t pid, int pidfd) {
-  auto fields = fields_of(folder_of(pid));
+// Field `index`, counted from the state's.
+template <class T>
+std::optional<T> field_of(const std::string& folder, int index) {
+  auto fields = fields_of(folder);
   std::string field;
-  fields >> field;
-  if (field != "Z") return std::nullopt;
-  for (int i = 1; i < fields_from_state_to_exit_code; ++i) fields >> field;
-  int status = 0;
-  if (!(fields >> status) || status == 0) return std::nullopt;
+  for (int i = 0; i < index; ++i) fields >> field;
+  T value{};
+  if (!(fields >> value)) return std::nullopt;
+  return value;
+}
+
+// False also of a process without threads, which was reaped.
+bool all_threads_are_exiting(pid_t pid) {
+  std::error_code gone;
+  std::size_t threads = 0;
+  for (const auto& thread : std::filesystem::directory_iterator{folder_of(pid) + "/task", gone}) {
+    const auto flags = field_of<unsigned long>(thread.path(), fields_from_state_to_flags);
+    // One that has no flags any more ended meanwhile.
+    if (flags && (*flags & exiting) == 0) return false;
+    ++threads;
+  }
+  return threads > 0;
+}
+
+std::optional<int> exit_status(pid_t pid, int pidfd) {
+  const auto status = field_of<int>(folder_of(pid), fields_from_state_to_exit_code);
+  if (!status || *status == 0) return std::nullopt;
   // Unreaped still, so the number was its own while it was read.
   if (!is_unreaped(pidfd)) return std::nullopt;
   return status;
+}
+
+}  // namespace
+
+std::optional<int> wait_status_of_unreaped(pid_t pid, int pidfd) {
+  if (field_of<std::string>(folder_of(pid), 0) != "Z") return std::nullopt;
+  return exit_status(pid, pidfd);
+}
+
+std::optional<int> wait_status_of_dying(pid_t pid, int pidfd) {
+  if (!all_threads_are_exiting(pid)) return std::nullopt;
+  return exit_status(pid, pidfd);
 }
 
 bool is_stopped(pid_t pid) {

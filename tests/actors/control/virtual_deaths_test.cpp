@@ -23,8 +23,6 @@ constexpr std::uint64_t seeds = 500;
 
 TEST(virtual_deaths, a_run_without_faults_takes_its_iterations_and_no_more) {
   virtual_run run;
-  ASSERT_TRUE(run.until([&] { return run.workers().committed() == 25; }));
-  EXPECT_GE(run.board().last_iteration(), 13U) << "it is watched as it goes";
   expect_whole(run);
   EXPECT_LT(run.elapsed(), 2s);
   EXPECT_EQ(run.board().summary().checkpoints_committed, 3U);
@@ -67,7 +65,6 @@ TEST_P(any_actor, may_die_alone_at_any_step_of_a_run_and_nothing_is_lost) {
     virtual_run run;
     if (!end_with_a_death(run, GetParam(), step)) break;
     expect_whole(run);
-    EXPECT_EQ(run.board().summary().checkpoints_committed, 3U) << "at 10, 20 and 30";
     const auto recoveries = run.board().summary().recoveries;
     EXPECT_EQ(run.workers().orders().size(), 3U) << "no death of an actor is one of a rank";
     // What a supervisor that died in the midst of a recovery knew of its beginning is lost.

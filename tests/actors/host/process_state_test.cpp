@@ -8,7 +8,11 @@
 
 #include <actors/host/process_state.hpp>
 #include <chrono>
+#include <cstdio>
+#include <optional>
 #include <schemas/unique_fd.hpp>
+#include <thread>
+#include <vector>
 
 namespace ftrt::host {
 namespace {
@@ -67,6 +71,47 @@ TEST(exit_status, of_a_reaped_process_or_of_success_is_left_to_the_parent) {
   child.reap();
   EXPECT_FALSE(child.status());
   EXPECT_FALSE(ended_child{[] {}}.status());
+}
+
+TEST(exit_status, of_one_that_is_dying_is_told_before_its_memory_is_given_back) {
+  constexpr std::size_t bytes = 256u << 20;
+  int touched[2];
+  ASSERT_EQ(::pipe(touched), 0);
+  const auto child = ::fork();
+  if (child == 0) {
+    std::vector<char> memory(bytes, 1);
+    std::thread other{[] { ::pause(); }};
+    [[maybe_unused]] const auto said = ::write(touched[1], memory.data(), 1);
+    while (true) ::pause();
+  }
+  const unique_fd pidfd{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))};
+  char byte = 0;
+  ASSERT_EQ(::read(touched[0], &byte, 1), 1);
+  ::close(touched[0]);
+  ::close(touched[1]);
+  EXPECT_FALSE(wait_status_of_dying(child, pidfd.get())) << "it lives";
+  ::kill(child, SIGSTOP);
+  while (!is_stopped(child)) ::sched_yield();
+  EXPECT_FALSE(wait_status_of_dying(child, pidfd.get())) << "it is only stopped";
+
+  ::kill(child, SIGKILL);
+  const auto killed = std::chrono::steady_clock::now();
+  const auto ms_since = [&] {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - killed)
+        .count();
+  };
+  std::optional<int> status;
+  while (!status && ms_since() < 30000) status = wait_status_of_dying(child, pidfd.get());
+  const double told_ms = ms_since();
+  pollfd fd{pidfd.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&fd, 1, 30000), 1);
+  std::printf("told %.2f ms after the SIGKILL, the pidfd fired after %.2f ms\n", told_ms,
+              ms_since());
+  int by_parent = 0;
+  ::waitpid(child, &by_parent, 0);
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(*status, by_parent);
+  EXPECT_FALSE(wait_status_of_dying(child, pidfd.get())) << "it was reaped";
 }
 
 TEST(process_state, tells_who_is_stopped_from_who_runs) {
