@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
-#include <storage/snapshot.hpp>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -38,17 +37,13 @@ void snapshot_collector::note(const snapshot_set& complete) {
 }
 
 std::optional<snapshot_set> snapshot_collector::unsaid(std::vector<snapshot_set> whole) {
-  const auto before = std::exchange(unsaid_, std::nullopt);
-  if (whole.empty()) return std::nullopt;
-  auto& last = whole.back();
-  const age found{last.generation, last.iteration};
-  if (found <= newest_) return std::nullopt;
-  if (before != found) {
-    unsaid_ = found;
-    return std::nullopt;
-  }
-  note(last);
-  return std::move(last);
+  const auto age_of = [](const snapshot_set& set) { return age{set.generation, set.iteration}; };
+  const bool behind = !whole.empty() && age_of(whole.back()) > newest_;
+  const bool silent = std::exchange(behind_, behind) && newest_ == at_last_look_;
+  const bool found = behind && silent;
+  if (found) note(whole.back());
+  at_last_look_ = newest_;
+  return found ? std::optional{std::move(whole.back())} : std::nullopt;
 }
 
 namespace {

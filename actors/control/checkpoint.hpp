@@ -25,8 +25,8 @@ class snapshot_collector {
   void note(const snapshot_set& complete);
   // A worker may die, or stand still, after it wrote a snapshot and before it said so, and a word
   // may be lost with a trainer. Of the sets that lie whole in memory, oldest first: the newest,
-  // where it is newer than any that is known, and was there at the look before this one (its word
-  // might have been on its way).
+  // where the words were behind at the look before this one, too, and none has come since. (Else
+  // one may be on its way.)
   [[nodiscard]] std::optional<snapshot_set> unsaid(std::vector<snapshot_set> whole);
   [[nodiscard]] std::size_t incomplete() const { return sets_.size(); }
 
@@ -38,7 +38,8 @@ class snapshot_collector {
   std::map<key, snapshot_set> sets_;
   using age = std::pair<generation_id, iteration_id>;
   age newest_;  // of those that are complete
-  std::optional<age> unsaid_;
+  age at_last_look_;
+  bool behind_ = false;  // something newer was whole at the last look
 };
 
 // The checkpoint actor: turns complete snapshots into jobs of the storage thread, each with its

@@ -78,17 +78,34 @@ TEST(snapshot_collector, what_nobody_told_of_is_found_at_the_second_look) {
   EXPECT_TRUE(collector.unsaid({whole(20, 2)})) << "newer by its generation";
 }
 
-TEST(snapshot_collector, a_word_that_comes_between_two_looks_or_a_newer_snapshot_is_waited_for) {
+TEST(snapshot_collector, a_word_that_comes_between_two_looks_is_all_that_counts) {
   snapshot_collector collector;
   EXPECT_FALSE(collector.unsaid({whole(100)}));
   EXPECT_FALSE(collector.add(ready(100, 0), part_from(0)));
   EXPECT_TRUE(collector.add(ready(100, 1), part_from(1)));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(collector.unsaid({whole(100)}));
+}
+
+// Where a new one is there at each look, and no word comes of any.
+TEST(snapshot_collector, steps_that_are_faster_than_the_looks_do_not_keep_it_from_finding_them) {
+  snapshot_collector collector;
   EXPECT_FALSE(collector.unsaid({whole(100)}));
-  EXPECT_FALSE(collector.unsaid({whole(150)}));
-  EXPECT_FALSE(collector.unsaid({whole(200)}));
+  for (std::uint64_t last = 200; last < 1000; last += 100) {
+    const auto found = collector.unsaid({whole(last - 50), whole(last)});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->iteration, iteration_id{last});
+  }
   EXPECT_FALSE(collector.unsaid({}));
-  EXPECT_FALSE(collector.unsaid({whole(200)}));
-  EXPECT_TRUE(collector.unsaid({whole(200)}));
+  EXPECT_FALSE(collector.unsaid({whole(2000)}));
+}
+
+TEST(snapshot_collector, words_that_come_though_they_are_late_are_waited_for) {
+  snapshot_collector collector;
+  for (std::uint64_t last = 100; last < 1000; last += 50) {
+    EXPECT_FALSE(collector.unsaid({whole(last), whole(last + 50)}));
+    EXPECT_FALSE(collector.add(ready(last, 0), part_from(0)));
+    EXPECT_TRUE(collector.add(ready(last, 1), part_from(1)));
+  }
 }
 
 }  // namespace
