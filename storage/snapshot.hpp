@@ -125,7 +125,7 @@ struct listed_snapshot {
 };
 [[nodiscard]] std::vector<listed_snapshot> list_whole(const shared_memory& memory,
                                                       std::uint64_t arena_bytes);
-// Those of them that nobody holds: what a new checkpoint actor finds unwritten.
+// Those of them that nobody holds.
 [[nodiscard]] std::vector<listed_snapshot> list_ready(const shared_memory& memory,
                                                       std::uint64_t arena_bytes);
 

@@ -37,8 +37,13 @@ struct failure_counts {
   std::uint64_t barren = 0;      // generations that failed in a row without a new commit
   std::uint64_t not_finite = 0;  // rollbacks for that reason without a new commit
   std::uint64_t restarts_total = 0;
-  std::vector<time_point> restarts;     // those within the window
-  std::vector<std::uint64_t> attempts;  // of each rank: replacements since the last new commit
+  std::vector<time_point> restarts;  // those within the window
+  struct of_rank {
+    std::uint64_t attempts = 0;  // replacements since the last new commit
+    incarnation_id replaced;     // the last one that was counted
+    friend bool operator==(const of_rank&, const of_rank&) = default;
+  };
+  std::vector<of_rank> ranks;
   friend bool operator==(const failure_counts&, const failure_counts&) = default;
 };
 

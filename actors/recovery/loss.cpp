@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ftrt/error.hpp>
 #include <limits>
+#include <utility>
 
 // Death, its replacement, and how much of it is too much.
 namespace ftrt::recovery {
@@ -48,6 +49,7 @@ void engine::lose(rank_id rank, const worker_lost& e) {
   member kept;
   kept.incarnation = m.incarnation;
   kept.attempts = m.attempts;
+  kept.replaced = m.replaced;
   kept.join_failures = m.join_failures;
   kept.false_starts = m.false_starts;
   if (s_.at == phase::finishing) kept.finish = m.finish;  // its words still count
@@ -112,10 +114,13 @@ void engine::replace(rank_id rank) {
     ++s_.restarts_total;
     return order(rank, pause_after(at(rank).false_starts));
   }
-  ++at(rank).attempts;
-  ++s_.restarts_total;
   forget_old_restarts();
-  s_.restarts.push_back(now_);
+  // Where the supervisor before this one died before it ordered a successor, it is one loss still.
+  if (std::exchange(at(rank).replaced, at(rank).incarnation) != at(rank).incarnation) {
+    ++at(rank).attempts;
+    ++s_.restarts_total;
+    s_.restarts.push_back(now_);
+  }
   if (within_budget(rank)) order(rank, backoff(rank));
 }
 

@@ -30,7 +30,7 @@ transition engine::run(const input& in) && {
 
 failure_counts counts_of(const state& s) {
   failure_counts counts{s.suspects, s.barren, s.not_finite, s.restarts_total, s.restarts, {}};
-  for (const member& m : s.ranks) counts.attempts.push_back(m.attempts);
+  for (const member& m : s.ranks) counts.ranks.push_back({m.attempts, m.replaced});
   return counts;
 }
 

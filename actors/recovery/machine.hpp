@@ -114,6 +114,7 @@ struct member {
   std::string kill_cause;           // why it is doomed
   std::uint32_t kills = 0;          // how often it was killed without dying
   std::uint64_t attempts = 0;       // replacements since the last new commit
+  incarnation_id replaced;          // the last one that was counted there
   std::uint64_t false_starts = 0;   // workers in a row that could not be started, or not in time
   std::uint64_t join_failures = 0;  // of its own making, since the last new commit
 

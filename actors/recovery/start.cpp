@@ -53,8 +53,11 @@ void engine::go_on_counting(const failure_counts& before) {
   s_.not_finite = before.not_finite;
   s_.restarts_total = before.restarts_total;
   s_.restarts = before.restarts;
-  const auto known = std::min(before.attempts.size(), s_.ranks.size());
-  for (std::size_t rank = 0; rank < known; ++rank) s_.ranks[rank].attempts = before.attempts[rank];
+  const auto known = std::min(before.ranks.size(), s_.ranks.size());
+  for (std::size_t rank = 0; rank < known; ++rank) {
+    s_.ranks[rank].attempts = before.ranks[rank].attempts;
+    s_.ranks[rank].replaced = before.ranks[rank].replaced;
+  }
 }
 
 void engine::handle(const worker_said_hello& e) {

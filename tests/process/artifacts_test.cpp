@@ -95,6 +95,7 @@ TEST_F(after_rollbacks, the_catalog_tells_what_happened) {
                 "'%SIGKILL%'"),
             "4\n")
       << ask("select rank, incarnation, ended_ms, cause from incarnations");
+  EXPECT_EQ(ask("select count(*) from incarnations where ended_ms is null"), "0\n");
 }
 
 TEST_F(after_rollbacks, C23_the_ledger_has_every_iteration_exactly_once) {

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <ftrt/catalog.hpp>
 #include <storage/event_log.hpp>
 
 #include "tests/process/ftrt_process.hpp"
@@ -70,6 +71,9 @@ TEST(chaos, kill_supervisor_is_resumed_by_the_same_command_and_nothing_happens_t
     EXPECT_EQ(count(events, event::kind::warning, subject), 0) << subject;
   }
   EXPECT_EQ(count(events, event::kind::run_started, "run"), 2);
+  const auto catalogued = list_events(only_run(folder.path()));
+  ASSERT_TRUE(catalogued);
+  EXPECT_EQ(catalogued->size(), events.size()) << "what was on its way there is taken in";
   EXPECT_FALSE(fs::exists(only_run(folder.path()) / "fault-free")) << "nothing of it is left";
 }
 

@@ -136,6 +136,8 @@ TEST(recovery_take_over, a_supervisor_that_dies_is_no_way_around_a_limit) {
   EXPECT_EQ(second.now().restarts.size(), 2U);
   die(second);  // whose successor was ordered, and never came to be
   EXPECT_FALSE(second.one<report_poison>()) << "it was counted before";
+  EXPECT_EQ(second.now().restarts.size(), 2U) << "and so was its replacement";
+  EXPECT_EQ(second.now().ranks[1].attempts, 2U);
   second.hello(r0, worker_phase::training, first.generation().value(), 7);
   come_back(second);
   die(second);
