@@ -98,7 +98,7 @@ TEST_F(a_poisoned_batch, is_counted_on_by_each_supervisor_that_takes_over) {
   directory_ = (*started)->directory();
   const auto summary = (*started)->wait();
   EXPECT_NE(summary.error.find("poisoned batch: "), std::string::npos) << summary.error;
-  EXPECT_GE(summary.actor_restarts.size(), 2U);
+  EXPECT_GE(summary.actor_restarts.size(), 1U);
   const auto told = events(event::kind::batch_poisoned);
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(bundle(told.front().iteration, told.front().rank)["times"], 3);
