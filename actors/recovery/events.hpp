@@ -30,8 +30,19 @@ struct suspect {
   friend bool operator==(const suspect&, const suspect&) = default;
 };
 
-// What went wrong so far, as limits count it: it outlives the supervisor that counted, so that the
-// next one goes on counting there.
+// A worker that died and whose rank has not yet been seen to commit again.
+struct loss {
+  rank_id rank;
+  generation_id generation;  // the newest one when it died
+  std::string cause;
+  time_point fault_at{};
+  time_point detected_at{};
+  std::string source = {};  // of its successor's state, once that has joined
+  friend bool operator==(const loss&, const loss&) = default;
+};
+
+// What went wrong so far, as limits and the account of recoveries count it: it outlives the
+// supervisor that counted, so that the next one goes on counting there.
 struct failure_counts {
   std::vector<suspect> suspects;
   std::uint64_t barren = 0;      // generations that failed in a row without a new commit
@@ -44,6 +55,8 @@ struct failure_counts {
     friend bool operator==(const of_rank&, const of_rank&) = default;
   };
   std::vector<of_rank> ranks;
+  std::vector<loss> unrecovered;
+  iteration_id abandoned;  // commits given up by rollbacks since the newest commit
   friend bool operator==(const failure_counts&, const failure_counts&) = default;
 };
 

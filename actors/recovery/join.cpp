@@ -29,6 +29,9 @@ void engine::begin_join() {
     m.digest.clear();
     m.finish.reset();
   });
+  // What it keeps by now it got in a join before this one.
+  for (loss& each : s_.unrecovered)
+    if (each.source.empty() || !keeps_state(at(each.rank))) each.source = at(each.rank).source;
   act(std::move(join));
   arm(s_.group_wait, limits_.join_timeout);
   because(cat("generation ", s_.generation, " joins at iteration ", s_.from));
@@ -182,7 +185,7 @@ void engine::record_recoveries() {
       still.push_back(std::move(each));
       continue;
     }
-    const std::string& source = at(each.rank).source;
+    const std::string source = each.source;
     const recovery_times times = times_of(each);
     const double resumed_ms = ms(each.fault_at, now_);
     act(record_recovery{s_.generation, each.rank, each.cause, source, times.detect_ms, resumed_ms,

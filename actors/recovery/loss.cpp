@@ -85,8 +85,9 @@ void engine::remember_loss(rank_id rank, const worker_lost& e) {
   tell(event::kind::worker_lost, rank, cause);
   const time_point fault = e.fault_at.count() > 0 ? std::min(e.fault_at, now_) : now_;
   // However many successors could not be started: it is one loss.
-  const bool known =
-      m.false_starts > 0 && std::ranges::count(s_.unrecovered, rank, &loss::rank) > 0;
+  const bool told_before = m.replaced == m.incarnation;  // to the supervisor before this one
+  const bool known = (m.false_starts > 0 || told_before) &&
+                     std::ranges::count(s_.unrecovered, rank, &loss::rank) > 0;
   if (!known) s_.unrecovered.push_back({rank, s_.generation, cause, fault, now_});
   if (may_blame_window(m, e)) suspect_window(rank, e, cause);
   if (!m.has_state) return;  // what its page says is not of this history

@@ -29,7 +29,8 @@ transition engine::run(const input& in) && {
 }
 
 failure_counts counts_of(const state& s) {
-  failure_counts counts{s.suspects, s.barren, s.not_finite, s.restarts_total, s.restarts, {}};
+  failure_counts counts{s.suspects, s.barren, s.not_finite,  s.restarts_total,
+                        s.restarts, {},       s.unrecovered, s.abandoned};
   for (const member& m : s.ranks) counts.ranks.push_back({m.attempts, m.replaced});
   return counts;
 }

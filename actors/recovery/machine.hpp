@@ -121,16 +121,6 @@ struct member {
   friend bool operator==(const member&, const member&) = default;
 };
 
-// A worker that died and whose rank has not yet been seen to commit again.
-struct loss {
-  rank_id rank;
-  generation_id generation;  // the newest one when it died
-  std::string cause;
-  time_point fault_at{};
-  time_point detected_at{};
-  friend bool operator==(const loss&, const loss&) = default;
-};
-
 // Where a search over the ranks stopped, for the next one to begin there. No part of what a state
 // means: any two are equal.
 struct search_hint {

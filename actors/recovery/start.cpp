@@ -1,6 +1,7 @@
 #include <actors/recovery/engine.hpp>
 #include <algorithm>
 #include <ftrt/error.hpp>
+#include <iterator>
 
 // How a run starts: from nothing, resumed, or taken over from a supervisor that died.
 namespace ftrt::recovery {
@@ -53,6 +54,9 @@ void engine::go_on_counting(const failure_counts& before) {
   s_.not_finite = before.not_finite;
   s_.restarts_total = before.restarts_total;
   s_.restarts = before.restarts;
+  s_.abandoned = before.abandoned;
+  std::ranges::copy_if(before.unrecovered, std::back_inserter(s_.unrecovered),
+                       [&](const loss& each) { return each.rank.value() < s_.ranks.size(); });
   const auto known = std::min(before.ranks.size(), s_.ranks.size());
   for (std::size_t rank = 0; rank < known; ++rank) {
     s_.ranks[rank].attempts = before.ranks[rank].attempts;

@@ -67,11 +67,11 @@ TEST_P(any_actor, may_die_alone_at_any_step_of_a_run_and_nothing_is_lost) {
     expect_whole(run);
     const auto recoveries = run.board().summary().recoveries;
     EXPECT_EQ(run.workers().orders().size(), 3U) << "no death of an actor is one of a rank";
-    // What a supervisor that died in the midst of a recovery knew of its beginning is lost.
-    if (GetParam() != "run_supervisor") {
-      EXPECT_EQ(recoveries.size(), 1U);
+    EXPECT_EQ(recoveries.size(), 1U);
+    for (const auto& each : recoveries) {
+      EXPECT_EQ(each.lost_iterations, 0U);
+      EXPECT_EQ(each.source, "survivor:0");
     }
-    for (const auto& each : recoveries) EXPECT_EQ(each.lost_iterations, 0U);
     if (HasFailure()) break;
   }
   EXPECT_GT(step, 100U) << "a run has more steps than that";

@@ -144,6 +144,35 @@ TEST(recovery_take_over, a_supervisor_that_dies_is_no_way_around_a_limit) {
   EXPECT_TRUE(second.one<report_poison>()) << "the third";
 }
 
+TEST(recovery_take_over, a_recovery_that_outlives_its_supervisor_is_on_record_once_and_whole) {
+  stage first(2);
+  first.start(7);
+  first.lose(r1, 7);
+  first.park(r0, 7);
+  first.hello(r1);
+  first.all_join();
+  ASSERT_EQ(first.now().at, phase::training);
+
+  stage second(2);
+  take_over over = over_two(first.generation().value());
+  over.incarnations = {first.newest(r0), first.newest(r1)};
+  over.last_committed = iteration_id{7};
+  over.counts = counts_of(first.now());
+  second.feed(over);
+  second.hello(r0, worker_phase::training, 2, 7);
+  second.hello(r1, worker_phase::training, 2, 7);
+  ASSERT_EQ(second.now().at, phase::training) << "adopted as it is";
+  second.commit(8);
+  const auto made_good = second.one<record_recovery>();
+  ASSERT_TRUE(made_good.has_value());
+  EXPECT_EQ(made_good->rank, r1);
+  EXPECT_EQ(made_good->cause, "killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(made_good->source, "survivor:0");
+  EXPECT_TRUE(second.now().unrecovered.empty());
+  second.commit(9);
+  EXPECT_FALSE(second.one<record_recovery>());
+}
+
 TEST(recovery_take_over, a_new_trainer_repeats_what_may_be_lost) {
   stage s(2);
   s.start(10);
