@@ -109,18 +109,21 @@ void host_table::enlist(const entry_ptr& worker) {
   forget_the_dead(worker->rank, worker->incarnation);
 }
 
-// On a thread that can wait: the kernel takes 8 ms to take back the memories of a model of a
-// million parameters, and neither an actor nor the one that sees deaths has them to spare.
+// The kernel takes 8 ms to take back the memories of a model of a million parameters, and neither
+// an actor nor the thread that sees deaths has them to spare, nor has a rank that was just started
+// a core.
+void host_table::outlive(entry_ptr worker) {
+  constexpr std::chrono::milliseconds after_the_recovery{200};
+  if (outlived_.empty()) outlived_due_ = monotonic_now() + after_the_recovery;
+  outlived_.push_back(std::move(worker));
+}
+
 void host_table::give_back_outlived() {
-  std::vector<entry_ptr> outlived;
-  {
-    const std::lock_guard lock{mutex_};
-    if (monotonic_now() < spare_due_) return;
-    outlived = std::exchange(outlived_, {});
-  }
-  if (outlived.empty()) return;
-  disposal_.post("memories of the dead",
-                 [outlived = std::move(outlived)]() mutable { outlived.clear(); });
+  const std::lock_guard lock{mutex_};
+  if (monotonic_now() < outlived_due_) return;
+  outlived_due_ = std::chrono::nanoseconds::max();
+  chores_.post("memories of the dead",
+               [outlived = std::exchange(outlived_, {})]() mutable { outlived.clear(); });
 }
 
 // An older incarnation's memories go as soon as nobody needs them any more. Its snapshots are
@@ -138,8 +141,8 @@ void host_table::forget_the_dead(rank_id rank, incarnation_id newest) {
         storage::list_whole(worker->snapshots, program_.layout.arena_bytes).size();
     const bool old = worker->dead && id.second.value() + 2 <= newest.value();
     if (old && (newer_snapshots >= 2 || snapshots == 0)) {
-      outlived_.push_back(std::move(entries_[id]));
       entries_.erase(id);
+      outlive(worker);
     }
     newer_snapshots += snapshots;
   }

@@ -105,7 +105,7 @@ class host_table final : public worker_host {
   void on_pidfd(const entry_ptr& worker);
   void on_standard_error(const entry_ptr& worker);
   void forward_output(worker_entry& worker, std::string_view text);
-  void confirm_dying();
+  void settle_seen_dead();
   void confirm_late_deaths();
   void deliver_notices();
   void on_lifeline(const entry_ptr& worker);
@@ -113,6 +113,9 @@ class host_table final : public worker_host {
   void give_back_outlived();
   void kill_late_spares();
   [[nodiscard]] int patience_ms() const;
+
+  // On the chores' thread.
+  void look_at_dying();
 
   // Under the lock.
   void handle(const protocol::zygote_ready& ready);
@@ -136,7 +139,7 @@ class host_table final : public worker_host {
   [[nodiscard]] entry_ptr find(rank_id rank, incarnation_id incarnation) const;
   [[nodiscard]] entry_ptr find_living(rank_id rank) const;
   void settle_death(const entry_ptr& worker, std::string cause);
-  void forget_dying(const entry_ptr& worker);
+  void outlive(entry_ptr worker);
   void kill_locked(const entry_ptr& worker, const std::string& cause);
   void watch_fd(int fd, std::uint64_t tag);
   [[nodiscard]] result<void> start_zygote();
@@ -165,16 +168,27 @@ class host_table final : public worker_host {
   std::vector<entry_ptr> spares_;              // without a rank yet, warm or not
   std::map<std::uint32_t, std::weak_ptr<worker_entry>> by_serial_;
   std::uint32_t last_serial_ = 0;
-  // Not before this is the next one forked, or are the outlived given back.
-  std::chrono::nanoseconds spare_due_{};
-  std::vector<entry_ptr> outlived_;     // dead, and nobody needs their memories any more
+  std::chrono::nanoseconds spare_due_{};  // not before this is the next one forked
+  // Dead, and nobody needs their memories any more. They are given back when this time has come.
+  std::vector<entry_ptr> outlived_;
+  std::chrono::nanoseconds outlived_due_ = std::chrono::nanoseconds::max();
   std::uint32_t cold_spares_lost_ = 0;  // in a row
   struct late_death {
     entry_ptr worker;
     std::chrono::nanoseconds at;
   };
   std::vector<late_death> late_deaths_;  // their pidfds have fired; how they died is to be told
-  std::vector<late_death> dying_;        // were sent SIGKILL; looked at until then
+  struct dying_worker {
+    entry_ptr worker;
+    std::chrono::nanoseconds until;
+  };
+  std::vector<dying_worker> dying_;  // were sent SIGKILL; looked at until then
+  bool looking_ = false;             // on the chores' thread
+  struct seen_dead {
+    entry_ptr worker;
+    std::string cause;
+  };
+  std::vector<seen_dead> seen_dead_;  // there; the table's thread settles it
   std::deque<notice> notices_;
   host_listener* listener_ = nullptr;
   std::mutex delivery_;  // held while the listener is called, so that it can be taken away safely
@@ -185,10 +199,10 @@ class host_table final : public worker_host {
   bool ending_ = false;
   std::atomic<bool> stopped_{false};
 
-  job_thread disposal_;
   unique_fd epoll_;
   unique_fd wake_fd_;
   std::thread thread_;
+  job_thread chores_;  // what may take its time; last, so that it ends before all that it uses
 };
 
 }  // namespace ftrt::host

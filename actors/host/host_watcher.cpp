@@ -42,7 +42,7 @@ void host_table::watch() {
     epoll_event events[32];
     const int count = ::epoll_wait(epoll_.get(), events, 32, patience_ms());
     for (int i = 0; i < count; ++i) dispatch(events[i].data.u64);
-    confirm_dying();
+    settle_seen_dead();
     confirm_late_deaths();
     replace_silent_zygote();
     revive_zygote();
@@ -77,13 +77,10 @@ void host_table::dispatch(std::uint64_t tag) {
 
 // How long the table may sleep; -1: until something happens.
 int host_table::patience_ms() const {
-  constexpr int look_at_dying_ms = 1;
   constexpr int look_for_cause_ms = 5;
   const std::lock_guard lock{mutex_};
-  if (!dying_.empty()) return look_at_dying_ms;
   if (!late_deaths_.empty()) return look_for_cause_ms;
-  const auto outlived_due = outlived_.empty() ? std::chrono::nanoseconds::max() : spare_due_;
-  const auto next = std::min({next_look_at_spares(), zygote_due_, outlived_due});
+  const auto next = std::min({next_look_at_spares(), zygote_due_, outlived_due_});
   if (next == std::chrono::nanoseconds::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - monotonic_now());
   constexpr std::int64_t longest = 60 * 60 * 1000;

@@ -12,6 +12,7 @@ namespace ftrt::host {
 namespace {
 
 constexpr int fields_from_state_to_flags = 6;
+constexpr int fields_from_state_to_threads = 17;
 constexpr int fields_from_state_to_exit_code = 49;
 constexpr unsigned long exiting = 0x4;  // PF_EXITING: it will not return to its program
 
@@ -45,15 +46,17 @@ std::optional<T> field_of(const std::string& folder, int index) {
 
 // False also of a process without threads, which was reaped.
 bool all_threads_are_exiting(pid_t pid) {
+  // Before they are listed: a list that is read while threads end may leave out living ones.
+  const auto expected = field_of<long>(folder_of(pid), fields_from_state_to_threads);
   std::error_code gone;
-  std::size_t threads = 0;
+  long threads = 0;
   for (const auto& thread : std::filesystem::directory_iterator{folder_of(pid) + "/task", gone}) {
     const auto flags = field_of<unsigned long>(thread.path(), fields_from_state_to_flags);
     // One that has no flags any more ended meanwhile.
     if (flags && (*flags & exiting) == 0) return false;
     ++threads;
   }
-  return threads > 0;
+  return expected && threads > 0 && threads >= *expected;
 }
 
 std::optional<int> exit_status(pid_t pid, int pidfd) {

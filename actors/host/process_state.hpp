@@ -18,9 +18,11 @@ namespace ftrt::host {
 
 // The same of a process that was sent SIGKILL and may still be giving its memory back, which takes
 // 50 ms for 500 MB: told as soon as none of its threads will ever run its program again, nor write
-// to memory that it shares. (A device to which it had given work may, until `pidfd` fires.)
-// nullopt: not yet, or the kernel does not tell. Any thread; does not block.
-// Source: proc_pid_stat(5), field 9, and PF_EXITING of the kernel's <linux/sched.h>.
+// to memory that it shares (but for the kernel's word that the owner of a lock died). (A device to
+// which it had given work may, until `pidfd` fires.) nullopt: not yet, or the kernel does not tell.
+// Any thread; may take as long as the process does to give its memory back, which the kernel leaves
+// to the last one that looked. Source: proc_pid_stat(5), fields 9 and 20, and PF_EXITING of the
+// kernel's <linux/sched.h>.
 [[nodiscard]] std::optional<int> wait_status_of_dying(pid_t pid, int pidfd);
 
 // Whether a process stands still by SIGSTOP or a tracer, and so cannot answer. False also where it

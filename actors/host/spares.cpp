@@ -134,6 +134,7 @@ bool host_table::hand_out_spare(const fork_request& request) {
 
 // It is dead, or never was.
 void host_table::forget_spare(const entry_ptr& spare) {
+  outlive(spare);
   std::erase(spares_, spare);
   if (!spare->warm) ++cold_spares_lost_;
   postpone_spares();
