@@ -1,5 +1,6 @@
 #include <runtime/communicator/loss_watch.hpp>
 
+#include <exception>
 #include <runtime/communicator/futex.hpp>
 #include <system_error>
 #include <utility>
@@ -23,10 +24,12 @@ loss_watch::~loss_watch() {
   thread_.join();
 }
 
-void loss_watch::watch(const peers& seat) {
+void loss_watch::watch(const peers& seat) try {
   seat.await_end(stopped_);
   if (stopped_.load() != 0) return;
   if (auto lost = seat.lost(); !lost.empty()) tell_(std::move(lost));
+} catch (const std::exception&) {
+  // Out of memory: what was to be told is a hint, and control hears of the death from the kernel.
 }
 
 }  // namespace ftrt::shm

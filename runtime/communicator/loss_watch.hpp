@@ -11,7 +11,8 @@
 namespace ftrt::shm {
 
 // A thread that does nothing but wait for the death of a peer, so that it is known while this rank
-// computes and looks at nobody. Asleep all the while; the kernel's wake-up takes about 0.1 ms.
+// computes and looks at nobody. Asleep but for a look 20 times a second; the kernel's wake-up takes
+// about 0.1 ms.
 //
 // Owned by the communicator, made and destroyed on its thread, and must go before `seat` does.
 // Where the kernel cannot sleep on several words, or has no thread to give, nobody watches, and a

@@ -182,7 +182,7 @@ peers::look peers::spin(std::uint32_t peer, const std::atomic<std::uint64_t>& co
 }
 
 void peers::await_end(const std::atomic<std::uint32_t>& stop) const {
-  while (stop.load() == 0 && !ended()) {
+  while (stop.load() == 0 && !ended() && can_sleep_on_several()) {
     std::array<awaited_word, max_world_size + 2> words;
     const std::size_t used = words_of_loss(words, stop);
     // After the words were read: who dies from here on changes one of them.

@@ -55,8 +55,8 @@ class peers {
   [[nodiscard]] bool ended() const;
 
   // Blocks until the generation has ended or `stop` is no longer 0. Who finds a peer dead ends the
-  // generation with it. Any thread; the seat must not be moved meanwhile. Not where the kernel
-  // cannot sleep on several words (can_sleep_on_several()).
+  // generation with it. Any thread; the seat must not be moved meanwhile. Returns at once where the
+  // kernel cannot sleep on several words (can_sleep_on_several()).
   void await_end(const std::atomic<std::uint32_t>& stop) const;
 
   // Ends the generation because of `why`, for the peers too; every later call fails with it.

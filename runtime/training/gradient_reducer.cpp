@@ -70,9 +70,12 @@ result<void> gradient_reducer::flush() {
   return status_;
 }
 
-// Called from inside backward(), so that a failed reduction waits in `status_` for flush().
+// Called from inside backward(). A reduction that fails leaves its error in `status_` for flush(),
+// unless the next gradient finds that the generation has ended.
 void gradient_reducer::parameter_ready(std::size_t parameter) {
-  if (guard_ != nullptr && !guard_->check()) throw generation_ended{};
+  if (guard_ != nullptr) {
+    if (auto lives = guard_->check(); !lives) throw generation_ended{std::move(lives.error())};
+  }
   if (comm_ == nullptr || !status_) return;
   auto& missing = missing_[plan_.bucket_of[parameter]];
   if (missing > 0) --missing;

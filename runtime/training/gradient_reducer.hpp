@@ -16,7 +16,12 @@ namespace ftrt::training {
 // Leaves a backward() whose generation has ended: nobody waits for its gradients any more.
 class generation_ended final : public std::exception {
  public:
+  explicit generation_ended(error why) : why_(std::move(why)) {}
+  [[nodiscard]] const error& why() const { return why_; }
   [[nodiscard]] const char* what() const noexcept override { return "the generation has ended"; }
+
+ private:
+  error why_;
 };
 
 // Starts the reduction of each gradient bucket while backward is still at work on the ones before

@@ -134,8 +134,8 @@ void trainer::impl::digest_state() {
 }
 
 // Forward and backward of this rank's micro-batches, the reduction begun within the last one.
-// Returns the sum of the losses, or why the generation ended meanwhile: its survivors are waited
-// for.
+// Returns the sum of the losses. Where the generation ends meanwhile, why: the next one begins when
+// the last survivor has left off.
 result<double> trainer::impl::compute(const data::data_window& window) try {
   const auto& values = program.values;
   const auto mine = my_micro_batches(window);
@@ -160,8 +160,8 @@ result<double> trainer::impl::compute(const data::data_window& window) try {
     loss_sum += training::forward_backward(*program.net, samples, values.train.amp, factor);
   }
   return loss_sum;
-} catch (const training::generation_ended&) {
-  return tl::unexpected(comm->check().error());
+} catch (const training::generation_ended& end) {
+  return tl::unexpected(end.why());
 }
 
 // Puts this rank's buffers beside its gradients, weighted by its micro-batches, and begins their

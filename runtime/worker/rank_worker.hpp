@@ -35,7 +35,7 @@ struct worker_setup {
 // over the lifeline. The end of the lifeline means that control itself is gone: the worker leaves.
 //
 // Lives on the main thread of a forked child. State is touched by this thread alone; the gate and
-// the outbox are what it shares with the training thread.
+// the outbox are what it shares with the training thread, and the outbox with the communicator's.
 class rank_worker {
  public:
   // The training thread keeps no reference to `setup`; `program` must outlive the worker.

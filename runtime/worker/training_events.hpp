@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-// What the two threads of a worker say to each other.
+// What the threads of a worker say to each other.
 namespace ftrt::worker {
 
 // ---- control thread -> training thread

@@ -9,9 +9,9 @@
 
 namespace ftrt::worker {
 
-// What the training thread, and the watch of its communicator, tell the control thread, which
-// polls fd(). push() takes a lock that is
-// never held for long and makes one system call: the step loop does not wait for anybody.
+// What the training thread, and the watch of its communicator, tell the control thread, which polls
+// fd(). push() takes a lock that is never held for long and makes one system call: the step loop
+// does not wait for anybody.
 //
 // Bounded: each command gives at most four events, and only the newest `max_snapshots`
 // announcements are kept (the slots they name are reused anyway).

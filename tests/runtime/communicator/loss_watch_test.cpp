@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <runtime/communicator/communicator.hpp>
 #include <string>
 #include <tests/runtime/communicator/ranks_fixture.hpp>
@@ -18,7 +19,8 @@ struct notes {
 };
 
 // A rank that computes: no call of the communicator's, until a peer dies.
-std::string compute_until_told(communicator& comm, signal_pipe& computing, notes& said) {
+std::string compute_until_told(communicator& comm, notes& said,
+                               const std::function<void()>& watching) {
   std::atomic<int> told{0};
   std::atomic<bool> right{false};
   comm.on_loss([&](const std::vector<rank_id>& lost) {
@@ -27,7 +29,7 @@ std::string compute_until_told(communicator& comm, signal_pipe& computing, notes
     ++told;
   });
   if (!comm.check()) return "the generation ended before anybody died";
-  computing.raise();
+  watching();
   const auto until = std::chrono::steady_clock::now() + 10s;
   while (told == 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   if (told != 1 || !right) return "was not told that rank 1 died";
@@ -36,14 +38,20 @@ std::string compute_until_told(communicator& comm, signal_pipe& computing, notes
   return comm.barrier() ? "the barrier went on" : "";
 }
 
-void kill_one_while_all_compute(bool met_before) {
+void kill_one_while_all_compute(bool comes_late) {
   rank_world world{3, 4096};
   shared_object<notes> said;
+  signal_pipe others_watch;
   signal_pipe computing;
   forked_ranks ranks{3, [&](std::uint32_t rank) -> std::string {
+                       if (comes_late && rank == 1 && !others_watch.wait(2))
+                         return "nobody watches";
                        auto comm = world.join(rank);
-                       if (met_before && !comm->barrier()) return "the barrier failed";
-                       return compute_until_told(*comm, computing, *said);
+                       if (!comes_late && !comm->barrier()) return "the barrier failed";
+                       return compute_until_told(*comm, *said, [&] {
+                         if (rank != 1) others_watch.raise();
+                         computing.raise();
+                       });
                      }};
   ASSERT_TRUE(computing.wait(3));
   const std::int64_t killed_at = now_ns();
@@ -58,11 +66,11 @@ void kill_one_while_all_compute(bool met_before) {
 }
 
 TEST(loss_watch, C01_tells_a_rank_that_computes_and_calls_nobody) {
-  kill_one_while_all_compute(true);
+  kill_one_while_all_compute(false);
 }
 
 TEST(loss_watch, tells_of_a_rank_that_came_later_than_those_that_watch) {
-  kill_one_while_all_compute(false);
+  kill_one_while_all_compute(true);
 }
 
 TEST(loss_watch, tells_nothing_where_a_generation_is_only_aborted_or_left) {
