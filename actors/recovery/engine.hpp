@@ -71,6 +71,7 @@ class engine {
   void handle(const worker_lost& e);
   void handle(const peers_reported_lost& e);
   void lose(rank_id rank, const worker_lost& e);
+  bool count_restart(member& m);  // once each loss
   void remember_loss(rank_id rank, const worker_lost& e);
   void order(rank_id rank, std::chrono::nanoseconds delay);
   void replace(rank_id rank);
@@ -142,6 +143,7 @@ class engine {
   void handle(const straggler_found& e);
   [[nodiscard]] std::optional<std::string_view> why_it_stays(const straggler_found& e);
   [[nodiscard]] bool budget_for_stragglers();
+  [[nodiscard]] static bool is_straggler_doomed(const member& m);
   void keep_straggler(const straggler_found& e);
 
   // program.cpp

@@ -31,8 +31,9 @@ void engine::handle(const peers_reported_lost& e) {
   if (s_.at != phase::joining && s_.at != phase::training)
     return because("the generation is not in use");
   if (e.lost.empty()) {
-    generation_failed("the communicator broke and no rank could be named");
-    because(s_.last_cause);
+    if (std::ranges::none_of(s_.ranks, is_straggler_doomed))
+      generation_failed("the communicator broke and no rank could be named");
+    because("the communicator broke and no rank could be named");
     if (s_.at != phase::ended) regroup();
     return;
   }
@@ -52,6 +53,8 @@ void engine::lose(rank_id rank, const worker_lost& e) {
   kept.replaced = m.replaced;
   kept.join_failures = m.join_failures;
   kept.false_starts = m.false_starts;
+  const bool chosen = is_straggler_doomed(m);
+  if (chosen) count_restart(kept);                        // one of the restarts, no attempt
   if (s_.at == phase::finishing) kept.finish = m.finish;  // its words still count
   m = std::move(kept);
   switch (s_.at) {
@@ -67,7 +70,7 @@ void engine::lose(rank_id rank, const worker_lost& e) {
       return;
     case phase::training:
     case phase::joining:
-      generation_failed(s_.last_cause);
+      if (!chosen) generation_failed(s_.last_cause);
       [[fallthrough]];
     default:
       if (s_.at != phase::ended) regroup();
@@ -117,12 +120,15 @@ void engine::replace(rank_id rank) {
   }
   forget_old_restarts();
   // Where the supervisor before this one died before it ordered a successor, it is one loss still.
-  if (std::exchange(at(rank).replaced, at(rank).incarnation) != at(rank).incarnation) {
-    ++at(rank).attempts;
-    ++s_.restarts_total;
-    s_.restarts.push_back(now_);
-  }
+  if (count_restart(at(rank))) ++at(rank).attempts;
   if (within_budget(rank)) order(rank, backoff(rank));
+}
+
+bool engine::count_restart(member& m) {
+  if (std::exchange(m.replaced, m.incarnation) == m.incarnation) return false;
+  ++s_.restarts_total;
+  s_.restarts.push_back(now_);
+  return true;
 }
 
 void engine::forget_old_restarts() {

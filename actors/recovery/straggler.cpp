@@ -2,9 +2,12 @@
 #include <algorithm>
 
 // A rank that works, and slowly. Nothing is lost by leaving it where it is, so that it is replaced
-// only while there is nothing else to do, and never by the last attempts that a failure may need.
+// only while there is nothing else to do, and its loss is none of the failures that may come in a
+// row. Some is risked: until the new process has the state there is one replica less.
 namespace ftrt::recovery {
 namespace {
+
+constexpr std::string_view sentence = "straggler: ";
 
 bool trains(const member& m) {
   return m.stands == standing::training;
@@ -17,7 +20,11 @@ void engine::handle(const straggler_found& e) {
   if (const auto why = why_it_stays(e)) return because(cat("rank ", e.rank, " stays: ", *why));
   if (!budget_for_stragglers()) return keep_straggler(e);
   tell(event::kind::straggler, e.rank, "a new process takes its place");
-  doom(e.rank, cat("straggler: ", e.figure));
+  doom(e.rank, cat(sentence, e.figure));
+}
+
+bool engine::is_straggler_doomed(const member& m) {
+  return m.stands == standing::doomed && m.kill_cause.starts_with(sentence);
 }
 
 std::optional<std::string_view> engine::why_it_stays(const straggler_found& e) {

@@ -167,6 +167,47 @@ TEST(recovery_straggler, half_of_the_restarts_are_left_for_failures_and_that_is_
   EXPECT_TRUE(is_replaced(s, r1)) << "old restarts count no more: " << s.reason();
 }
 
+// Where one failure in a row is all that may be, the one that nobody chose still has it.
+TEST(recovery_straggler, its_loss_takes_no_attempt_away_from_a_failure_before_the_next_commit) {
+  policy p = stage::limits(2);
+  p.max_failures_without_progress = 1;
+  stage s(p);
+  s.start(7);
+  s.slow(r1);
+  ASSERT_TRUE(is_replaced(s, r1)) << s.reason();
+  s.lose(r1, 7);
+  EXPECT_EQ(s.now().barren, 0U);
+  EXPECT_EQ(s.now().ranks[1].attempts, 0U);
+  EXPECT_EQ(s.now().restarts.size(), 1U) << "of those there are enough";
+  s.park(r0, 7);
+  s.hello(r1);
+  s.all_join();
+  ASSERT_EQ(s.now().at, phase::training);
+  s.lose(r1, 7);
+  ASSERT_NE(s.now().at, phase::ended) << s.reason();
+  EXPECT_EQ(s.now().ranks[1].attempts, 1U);
+  s.park(r0, 7);
+  s.hello(r1);
+  s.all_join();
+  ASSERT_EQ(s.now().at, phase::training);
+  s.lose(r1, 7);
+  EXPECT_EQ(s.now().at, phase::ended) << "two failures in a row are one too many";
+}
+
+TEST(recovery_straggler, peers_that_see_it_die_and_cannot_name_it_make_no_failure_of_it) {
+  policy p = stage::limits(3);
+  p.max_failures_without_progress = 1;
+  stage s(p);
+  s.start(7);
+  s.slow(r1);
+  s.feed(peers_reported_lost{s.generation(), {}});
+  EXPECT_EQ(s.now().barren, 0U);
+  EXPECT_EQ(s.now().at, phase::gathering) << s.reason();
+  s.lose(r1, 7);
+  EXPECT_EQ(s.now().ranks[1].attempts, 0U);
+  EXPECT_EQ(s.now().restarts.size(), 1U);
+}
+
 // One such death in an iteration is the fault of its batch, here.
 TEST(recovery_straggler, a_replaced_straggler_is_no_poisoned_batch) {
   policy p = stage::limits(2);
