@@ -33,6 +33,10 @@ constexpr std::array fixed_keys{
     std::string_view{"train.amp"}, std::string_view{"train.init_scale"},
     std::string_view{"train.scale_growth_interval"}};
 
+// A cosine is as long as the run: its place in it is a share of the end that was asked for.
+constexpr std::array fixed_by_a_cosine{std::string_view{"train.epochs"},
+                                       std::string_view{"train.max_iterations"}};
+
 std::string value_of(const loaded_scenario& scenario, std::string_view key) {
   const auto found = std::ranges::find(scenario.resolved, key, &resolved_value::key);
   return found == scenario.resolved.end() ? "" : found->value;
@@ -40,7 +44,11 @@ std::string value_of(const loaded_scenario& scenario, std::string_view key) {
 
 }  // namespace
 
-bool is_fixed_by_a_run(std::string_view key) {
+bool is_fixed_by_a_run(std::string_view key, schedule_kind schedule) {
+  if (schedule == schedule_kind::cosine &&
+      std::ranges::find(fixed_by_a_cosine, key) != fixed_by_a_cosine.end()) {
+    return true;
+  }
   return std::ranges::find(fixed_keys, key) != fixed_keys.end();
 }
 
@@ -48,13 +56,21 @@ std::vector<diagnostic> changes_of_fixed_values(const loaded_scenario& recorded,
                                                 const loaded_scenario& asked,
                                                 const std::filesystem::path& scenario_file) {
   std::vector<diagnostic> faults;
-  for (const auto key : fixed_keys) {
+  const auto compare = [&](std::string_view key, std::string hint) {
     const auto before = value_of(recorded, key);
     const auto now = value_of(asked, key);
-    if (before == now) continue;
+    if (before == now) return;
     faults.push_back({scenario_file.string(), 0, std::string{key}, before + ", as the run has it",
-                      now,
-                      "a run cannot change it on its way: resume without, or start a new run"});
+                      now, std::move(hint)});
+  };
+  for (const auto key : fixed_keys) {
+    compare(key, "a run cannot change it on its way: resume without, or start a new run");
+  }
+  if (recorded.values.train.schedule != schedule_kind::cosine) return faults;
+  for (const auto key : fixed_by_a_cosine) {
+    compare(key,
+            "train.schedule = \"cosine\" is as long as the run, so that every learning rate "
+            "would change: resume without, or start a new run");
   }
   return faults;
 }

@@ -8,8 +8,9 @@
 // What a resumed run may not change. Pure; any thread.
 namespace ftrt::actors {
 
-// Does the meaning of saved state depend on this key of a scenario? Then it is for the whole run.
-[[nodiscard]] bool is_fixed_by_a_run(std::string_view key);
+// Does the meaning of saved state depend on this key of a scenario, given the run's schedule of
+// learning rates? Then it is for the whole run.
+[[nodiscard]] bool is_fixed_by_a_run(std::string_view key, schedule_kind schedule);
 
 // The values that an override would change though the saved state, or which samples an iteration
 // takes, depends on them. One diagnostic for each, empty: none.

@@ -39,7 +39,8 @@ TEST(resume_rules, every_key_that_trains_is_fixed_by_a_run_or_known_to_be_free) 
     const auto table = value.key.substr(0, value.key.find('.'));
     if (table != "model" && table != "data" && table != "train") continue;
     ++judged;
-    EXPECT_NE(is_fixed_by_a_run(value.key), free_keys.contains(value.key)) << value.key;
+    EXPECT_NE(is_fixed_by_a_run(value.key, schedule_kind::constant), free_keys.contains(value.key))
+        << value.key;
   }
   EXPECT_GT(judged, 30U);
 }
@@ -57,6 +58,27 @@ TEST(resume_rules, a_change_is_refused_with_both_values_and_what_to_do) {
     EXPECT_FALSE(faults[0].found.empty());
     EXPECT_NE(faults[0].hint.find("start a new run"), std::string::npos);
   }
+}
+
+TEST(resume_rules, a_cosine_is_as_long_as_the_run_so_that_its_end_stays) {
+  const std::string cosine = "train.schedule=\"cosine\"";
+  const auto recorded = load({cosine, "train.epochs=3"});
+  for (const std::string change : {"train.epochs=9", "train.max_iterations=70"}) {
+    const auto key = change.substr(0, change.find('='));
+    EXPECT_TRUE(is_fixed_by_a_run(key, schedule_kind::cosine));
+    EXPECT_FALSE(is_fixed_by_a_run(key, schedule_kind::step));
+    const auto faults =
+        changes_of_fixed_values(recorded, load({cosine, "train.epochs=3", change}), "a.toml");
+    ASSERT_EQ(faults.size(), 1U) << change;
+    EXPECT_EQ(faults[0].key, key);
+    EXPECT_EQ(faults[0].expected.substr(0, 1), key == "train.epochs" ? "3" : "0");
+    EXPECT_EQ(faults[0].found, change.substr(change.find('=') + 1));
+    EXPECT_NE(faults[0].hint.find("start a new run"), std::string::npos);
+  }
+  std::vector<std::string> stepped{"train.schedule=\"step\"", "train.decay_every=5"};
+  const auto before = load(stepped);
+  stepped.push_back("train.epochs=9");
+  EXPECT_TRUE(changes_of_fixed_values(before, load(stepped), "a.toml").empty());
 }
 
 TEST(resume_rules, what_says_how_to_go_on_may_change) {
