@@ -93,6 +93,8 @@ struct checkpoint_state {
   }
 
   void complete(snapshot_set set, bool final) {
+    // Late words of what a look found, and what may have been dropped since.
+    if (!ready.final && !is_last(ready.iteration) && !collector.is_news(ready)) return;
     if (!final && !is_last(set.iteration)) return persist(std::move(set));
     last = std::move(set);
     persist_last();

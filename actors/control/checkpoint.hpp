@@ -21,6 +21,10 @@ class snapshot_collector {
   // The set that this part completes.
   [[nodiscard]] std::optional<snapshot_set> add(const protocol::snapshot_ready& ready,
                                                 snapshot_part part);
+  // Of a set newer than all that are complete? What is not was found by a look, or is void.
+  [[nodiscard]] bool is_news(const protocol::snapshot_ready& ready) const {
+    return age{ready.generation, ready.iteration} > newest_;
+  }
   // This one is known to be complete, too.
   void note(const snapshot_set& complete);
   // A worker may die, or stand still, after it wrote a snapshot and before it said so, and a word

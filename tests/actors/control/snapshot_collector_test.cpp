@@ -86,6 +86,21 @@ TEST(snapshot_collector, a_word_that_comes_between_two_looks_is_all_that_counts)
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(collector.unsaid({whole(100)}));
 }
 
+TEST(snapshot_collector, late_words_of_what_was_found_are_no_news) {
+  snapshot_collector collector;
+  EXPECT_FALSE(collector.unsaid({whole(100)}));
+  EXPECT_TRUE(collector.is_news(ready(100, 0))) << "nothing was found yet";
+  EXPECT_TRUE(collector.unsaid({whole(100)}));
+  EXPECT_FALSE(collector.is_news(ready(50, 0)));
+  EXPECT_FALSE(collector.is_news(ready(100, 1)));
+  EXPECT_TRUE(collector.is_news(ready(150, 0)));
+  EXPECT_TRUE(collector.is_news(ready(20, 0, 2))) << "newer by its generation";
+  EXPECT_FALSE(collector.add(ready(150, 0), part_from(0)));
+  EXPECT_TRUE(collector.is_news(ready(150, 1))) << "a part is missing yet";
+  EXPECT_TRUE(collector.add(ready(150, 1), part_from(1)));
+  EXPECT_FALSE(collector.is_news(ready(150, 1)));
+}
+
 // Where a new one is there at each look, and no word comes of any.
 TEST(snapshot_collector, steps_that_are_faster_than_the_looks_do_not_keep_it_from_finding_them) {
   snapshot_collector collector;
