@@ -1,9 +1,9 @@
 #include <actors/control/checkpoint.hpp>
 #include <actors/control/handlers.hpp>
-#include <actors/host/clock.hpp>
 #include <algorithm>
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
+#include <chrono>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -50,6 +50,11 @@ namespace {
 
 constexpr std::chrono::milliseconds look_interval{100};
 
+// A clock that chaos lets jump would have this process stand still.
+std::chrono::nanoseconds steady_now() {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
 std::string name_of(const snapshot_set& set) {
   return "checkpoint:" + std::to_string(set.iteration.value());
 }
@@ -69,6 +74,7 @@ struct checkpoint_state {
   void begin(checkpoint_actor::pointer me, const run_context* shared) {
     self = me;
     context = shared;
+    context->drops->taken_up(steady_now());
     line.emplace([shared](snapshot_set set) {
       return shared->holder->hold(shared->host->program().layout, std::move(set));
     });
@@ -87,14 +93,14 @@ struct checkpoint_state {
     }
     if (!context->board->is_history(ready.branch, ready.iteration)) return;
     if (!ready.final && !is_wanted(ready.iteration)) return;  // it stays in memory only
+    // Late words of what a look found, and what may have been dropped since.
+    if (!ready.final && !is_last(ready.iteration) && !collector.is_news(ready)) return;
     if (auto set = collector.add(ready, {std::move(worker), ready.slot})) {
       complete(std::move(*set), ready.final);
     }
   }
 
   void complete(snapshot_set set, bool final) {
-    // Late words of what a look found, and what may have been dropped since.
-    if (!ready.final && !is_last(ready.iteration) && !collector.is_news(ready)) return;
     if (!final && !is_last(set.iteration)) return persist(std::move(set));
     last = std::move(set);
     persist_last();
@@ -142,7 +148,7 @@ struct checkpoint_state {
                     name_of(what.set), text, std::nullopt, iteration);
     if (awaited == iteration) settled({what.set.branch, iteration, false, text});
     if (!overtaken) return;
-    if (auto told = context->drops->drop(iteration, what.waited, host::monotonic_now())) {
+    if (auto told = context->drops->drop(iteration, what.waited, steady_now())) {
       context->record(event::kind::warning, "checkpoint", std::move(*told), std::nullopt,
                       iteration);
     }
@@ -179,7 +185,7 @@ struct checkpoint_state {
   }
 
   void look() {
-    context->drops->looked(host::monotonic_now());
+    context->drops->looked(steady_now());
     carry_out(line->retry());
     look_for_unsaid();
     self->delayed_send(self, look_interval, tick{});

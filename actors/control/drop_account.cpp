@@ -18,6 +18,11 @@ void drop_account::note_gap(std::chrono::nanoseconds now) {
   }
 }
 
+void drop_account::taken_up(std::chrono::nanoseconds now) {
+  const std::lock_guard lock{mutex_};
+  looked_at_ = now;
+}
+
 void drop_account::looked(std::chrono::nanoseconds now) {
   const std::lock_guard lock{mutex_};
   note_gap(now);

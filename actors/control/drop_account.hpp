@@ -20,12 +20,14 @@ namespace ftrt::actors {
 //   if (auto text = account.rest()) warn(*text);            // at the end
 //
 // Belongs to the run, as an actor that is restarted would forget what it has not told. Any thread.
-// Times are monotonic.
+// Times are of a monotonic clock that no chaos lets jump.
 class drop_account {
  public:
   explicit drop_account(std::uint64_t every_iterations) : every_iterations_(every_iterations) {}
 
-  // Somebody looks after the snapshots.
+  // Somebody begins to look after the snapshots. While nobody did, the process went on.
+  void taken_up(std::chrono::nanoseconds now);
+  // Somebody looks after them.
   void looked(std::chrono::nanoseconds now);
   [[nodiscard]] std::optional<std::string> drop(iteration_id iteration, bool waited,
                                                 std::chrono::nanoseconds now);

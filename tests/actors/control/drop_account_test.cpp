@@ -47,6 +47,16 @@ TEST(drop_account, a_process_that_stood_still_does_not_blame_the_disk) {
   EXPECT_EQ(rest->find(disks), std::string::npos) << *rest;
 }
 
+// An actor that waits before it is restarted says nothing of the process.
+TEST(drop_account, a_gap_between_two_who_look_is_no_standstill) {
+  drop_account account{every};
+  account.looked(5s);
+  account.taken_up(15s);
+  account.looked(15s + 100ms);
+  EXPECT_EQ(account.drop(iteration_id{100}, true, 15s + 200ms),
+            std::string{"1 was dropped, the last of iteration 100: "} + disks);
+}
+
 TEST(drop_account, the_disk_is_to_blame_again_some_time_after_that) {
   drop_account account{every};
   account.looked(5s);
