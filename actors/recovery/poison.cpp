@@ -39,7 +39,8 @@ bool engine::may_blame_window(const member& m, const worker_lost& e) const {
 void engine::suspect_window(rank_id rank, const worker_lost& e, const std::string& cause) {
   const suspect& culprit = count_death(rank, e, kind_of(at(rank), cause));
   if (culprit.times < limits_.poison_limit) return;
-  // By now the survivors have said where the run is: a page that claims more is damaged.
+  // By now the survivors have said where the run is: a page that claims more is damaged. Only in a
+  // take-over they have not yet, and what is on record may be behind: then the next death decides.
   if (culprit.iteration.value() > s_.frontier.value() + 2)
     return because("its page claims an iteration where the run is not");
   condemn_window(suspect{culprit}, e, cause);

@@ -85,25 +85,6 @@ TEST_F(a_poisoned_batch, stops_the_run_at_the_third_death_and_its_samples_are_na
   EXPECT_TRUE(has_the_poison(kept)) << kept.dump(2);
 }
 
-// Whoever counts the deaths dies as well, in between them.
-TEST_F(a_poisoned_batch, is_counted_on_by_each_supervisor_that_takes_over) {
-  auto restless = values(poison_policy::stop);
-  chaos_entry kill_supervisor;
-  kill_supervisor.kind = chaos_kind::kill_actor;
-  kill_supervisor.actor = "run_supervisor";
-  kill_supervisor.every = std::chrono::milliseconds{40};
-  restless.chaos.push_back(kill_supervisor);
-  auto started = run::start(restless, options());
-  ASSERT_TRUE(started);
-  directory_ = (*started)->directory();
-  const auto summary = (*started)->wait();
-  EXPECT_NE(summary.error.find("poisoned batch: "), std::string::npos) << summary.error;
-  EXPECT_GE(summary.actor_restarts.size(), 1U);
-  const auto told = events(event::kind::batch_poisoned);
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(bundle(told.front().iteration, told.front().rank)["times"], 3);
-}
-
 TEST_F(a_poisoned_batch, is_left_out_alike_by_all_ranks_where_the_scenario_allows_it) {
   const auto summary = train(poison_policy::skip);
   EXPECT_EQ(summary.status, "completed") << summary.error;
