@@ -118,6 +118,7 @@ result<void> persist(const run_context& context, storage::catalog& catalog, cons
   const auto& set = held.set;
   if (auto valid = check_history(context, set); !valid) return valid;
   const auto folder = context.directory->checkpoint(set.branch.value(), set.iteration.value());
+  if (auto known = context.history->settle(catalog); !known) return known;
   const auto written = write(context, folder, held);
   if (!written) return tl::unexpected(written.error());
   if (auto added = catalogue(context, catalog, folder, *written); !added) {

@@ -2,6 +2,7 @@
 
 #include <actors/control/actors.hpp>
 #include <actors/control/drop_account.hpp>
+#include <actors/control/history_rows.hpp>
 #include <actors/control/snapshot_sets.hpp>
 #include <actors/control/standing_orders.hpp>
 #include <actors/host/forensics.hpp>
@@ -106,6 +107,7 @@ struct run_context {
   kept_counts* counts = nullptr;
   set_holder* holder = nullptr;  // of snapshots that wait for the disk
   drop_account* drops = nullptr;
+  history_rows* history = nullptr;  // storage thread only
   actor_directory actors;
 
   // Sends to whoever is this actor now; dropped where there is none.

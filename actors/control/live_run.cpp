@@ -133,6 +133,7 @@ live_run::live_run(prepared_run prepared, const run_options& options, storage::e
   context_.counts = &counts_;
   context_.holder = &holder_;
   context_.drops = &drops_;
+  context_.history = &rows_;
   repeat_orders(context_, chaos_, history_);
 }
 

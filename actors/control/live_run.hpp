@@ -85,6 +85,7 @@ class live_run final : public run {
   kept_counts counts_;
   set_holder holder_;
   drop_account drops_;
+  history_rows rows_;
   run_context context_;  // what is queued below may still look into it
   host::storage_thread storage_;
   host::forensics forensics_;

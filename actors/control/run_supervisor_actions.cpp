@@ -11,6 +11,24 @@
 namespace ftrt::actors {
 namespace {
 
+// The rows of a generation, and of the branch that it may open. Which of them are written it
+// remembers, for another try.
+history_rows::row rows_of(const recovery::record_generation& what) {
+  return [what, now_ms = host::unix_now_ms(),
+          branch_is_open = !what.rollback_to](storage::catalog& catalog) mutable -> result<void> {
+    if (!branch_is_open) {
+      const auto branch = catalog.begin_branch(*what.rollback_to, what.generation, now_ms);
+      if (!branch) return tl::unexpected(branch.error());
+      branch_is_open = true;
+      if (*branch != what.branch) {
+        host::log().warn("catalog: the new branch is {}, expected {}", branch->value(),
+                         what.branch.value());
+      }
+    }
+    return catalog.begin_generation(what.generation, what.branch, what.from, what.reason, now_ms);
+  };
+}
+
 // Nothing can be saved on a branch that is nowhere on record, and what was given up would still
 // count as history. At the start nothing has been made yet, so that the run ends and loses nothing;
 // later its state is in memory alone, and to go on is the best that can be done for it.
@@ -21,7 +39,7 @@ void tell_of_missing_branch(const run_context& context, const recovery::record_g
                     std::to_string(what.branch.value()) + ": " + why.describe();
   if (!starting) {
     return context.record(event::kind::warning, "catalog",
-                          text + "; no checkpoint can be saved before the run is resumed");
+                          text + "; no checkpoint can be saved before it can");
   }
   const recovery::end_run how{recovery::run_outcome::failed,
                               text + "; put that right and resume the run: nothing is lost",
@@ -103,10 +121,13 @@ void run_supervisor_state::act(const recovery::query_workers&) {
 
 void run_supervisor_state::close_ledger(iteration_id last) {
   if (!open_ledger || last <= open_ledger->from) return;
-  context->storage->post([entry = *open_ledger, last](storage::catalog& catalog) {
-    host::warn_of_failure(
-        "catalog", catalog.add_ledger(entry.branch, entry.generation, entry.from.next(), last));
-  });
+  context->storage->post(
+      [entry = *open_ledger, last, context = context](storage::catalog& catalog) {
+        host::warn_of_failure(
+            "catalog", context->history->write(catalog, [entry, last](storage::catalog& to) {
+              return to.add_ledger(entry.branch, entry.generation, entry.from.next(), last);
+            }));
+      });
   open_ledger.reset();
 }
 
@@ -129,18 +150,14 @@ void run_supervisor_state::act(const recovery::record_generation& what) {
     context->host->shelf().roll_back_to(*what.rollback_to);
   }
   context->storage->post([what, starting, context = context](storage::catalog& catalog) {
-    const auto now_ms = host::unix_now_ms();
-    if (what.rollback_to) {
-      if (context->series) context->series->roll_back(what.generation, what.rollback_to->next());
-      const auto branch = catalog.begin_branch(*what.rollback_to, what.generation, now_ms);
-      if (!branch) return tell_of_missing_branch(*context, what, branch.error(), starting);
-      if (*branch != what.branch) {
-        host::log().warn("catalog: the new branch is {}, expected {}", branch->value(),
-                         what.branch.value());
-      }
+    if (what.rollback_to && context->series) {
+      context->series->roll_back(what.generation, what.rollback_to->next());
     }
-    host::warn_of_failure("catalog", catalog.begin_generation(what.generation, what.branch,
-                                                              what.from, what.reason, now_ms));
+    const auto written = context->history->write(catalog, rows_of(what));
+    if (!written && what.rollback_to) {
+      return tell_of_missing_branch(*context, what, written.error(), starting);
+    }
+    host::warn_of_failure("catalog", written);
   });
 }
 

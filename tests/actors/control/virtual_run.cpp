@@ -56,6 +56,7 @@ virtual_run::virtual_run(const std::function<void(scenario&)>& adjust,
   context_.orders = &orders_;
   context_.counts = &counts_;
   context_.holder = &holder_;
+  context_.history = &rows_;
   context_.drops = &drops_.emplace(values.checkpoint.every_iterations);
   workers_.serve(context_);
   config_.set("scheduler.policy", caf::atom("testing"));

@@ -118,6 +118,7 @@ class virtual_run {
   kept_counts counts_;
   set_holder holder_;
   std::optional<drop_account> drops_;
+  history_rows rows_;
   run_context context_;
   std::optional<recovery::end_run> end_;
   bool root_died_ = false;
