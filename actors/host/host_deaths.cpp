@@ -25,13 +25,16 @@ constexpr std::chrono::microseconds between_looks{500};
 
 }  // namespace
 
-void host_table::kill_locked(const entry_ptr& worker, const std::string& cause) {
-  if (worker->dead) return;
+void host_table::send_kill(const entry_ptr& worker, const std::string& cause) {
   worker->doomed = true;
   if (worker->kill_cause.empty()) worker->kill_cause = cause;
-  if (!worker->pidfd.valid()) return;
-  send_signal(worker->pidfd.get(), SIGKILL);
-  if (config_.memory_outlives_threads) return;
+  if (worker->pidfd.valid()) send_signal(worker->pidfd.get(), SIGKILL);
+}
+
+void host_table::kill_locked(const entry_ptr& worker, const std::string& cause) {
+  if (worker->dead) return;
+  send_kill(worker, cause);
+  if (!worker->pidfd.valid() || config_.memory_outlives_threads) return;
   dying_.push_back({worker, monotonic_now() + longest_look});
   if (std::exchange(looking_, true)) return;
   chores_.post("a look at the dying", [this] { look_at_dying(); });

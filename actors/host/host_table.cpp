@@ -76,10 +76,8 @@ bool host_table::injure(rank_id rank, const std::string& cause) {
   if (!worker) return false;
   worker->injected = true;
   worker->fault_ns = monotonic_now().count();
-  worker->doomed = true;
-  if (worker->kill_cause.empty()) worker->kill_cause = cause;
   // Found out as any other death is: who tests recovery wants to see that.
-  send_signal(worker->pidfd.get(), SIGKILL);
+  send_kill(worker, cause);
   return true;
 }
 

@@ -140,6 +140,7 @@ class host_table final : public worker_host {
   [[nodiscard]] entry_ptr find_living(rank_id rank) const;
   void settle_death(const entry_ptr& worker, std::string cause);
   void outlive(entry_ptr worker);
+  void send_kill(const entry_ptr& worker, const std::string& cause);
   void kill_locked(const entry_ptr& worker, const std::string& cause);
   void watch_fd(int fd, std::uint64_t tag);
   [[nodiscard]] result<void> start_zygote();
