@@ -32,9 +32,10 @@ class counter_random {
   // Uniform in 0 .. bound-1, without bias. bound > 0.
   constexpr std::uint64_t below(std::uint64_t bound) {
     constexpr auto all = std::numeric_limits<std::uint64_t>::max();
-    const std::uint64_t fair = all - all % bound;
     std::uint64_t word = next();
-    while (word >= fair) word = next();
+    // The words from the last whole multiple of `bound` on are not fair. It is above all - bound,
+    // so that a division tells of nearly no word what a subtraction has told already.
+    while (word > all - bound && word >= all - all % bound) word = next();
     return word % bound;
   }
 

@@ -37,6 +37,11 @@ class shared_memory {
   shared_memory(const shared_memory&) = delete;
   shared_memory& operator=(const shared_memory&) = delete;
 
+  // Copies the first target.size() bytes, on as many threads as there are cores (at most four) where
+  // that is much. Reads the descriptor instead of the mapping: of memory that this process has not
+  // touched yet, each page would cost a fault. Not atomic against writers. Blocks for the copy.
+  [[nodiscard]] result<void> copy_to(std::span<std::byte> target) const;
+
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::span<std::byte> bytes() const { return {data_, size_}; }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::chrono::milliseconds look_interval{20};
 // A recovery is over with the first commit after it, so that one is looked for closely; not where
-// it takes long anyway.
-constexpr std::chrono::milliseconds close_interval{1};
+// it takes long anyway. When it was is told by the diary.
+constexpr std::chrono::milliseconds close_interval{4};
 constexpr std::chrono::seconds long_recovery{10};
 // A checkpoint actor that was restarted has forgotten what is awaited.
 constexpr std::chrono::milliseconds ask_again{50};
@@ -77,14 +77,35 @@ std::vector<recovery::sighting> run_supervisor_state::sight() const {
 void run_supervisor_state::report_commits(const std::vector<recovery::sighting>& seen) {
   const auto& now = machine->current();
   iteration_id newest;
-  for (const auto& each : seen) {
-    if (each.alive && each.page.generation == now.generation) {
-      newest = std::max(newest, each.page.committed);
-    }
+  rank_id farthest;
+  for (std::uint32_t rank = 0; rank < seen.size(); ++rank) {
+    const auto& page = seen[rank].page;
+    if (!seen[rank].alive || page.generation != now.generation || page.committed <= newest) continue;
+    newest = page.committed;
+    farthest = rank_id{rank};
   }
   if (now.at != recovery::phase::training || newest <= reported) return;
   reported = newest;
-  feed(recovery::progressed{now.generation, newest});
+  const auto first_at = now.unrecovered.empty() ? recovery::time_point{} : first_commit(farthest);
+  feed(recovery::progressed{now.generation, newest, first_at});
+}
+
+// When the generation's first commit was, by a rank's diary; zero where it is not written there yet,
+// or no more.
+recovery::time_point run_supervisor_state::first_commit(rank_id rank) const {
+  constexpr std::uint64_t newest_records = 16;
+  const auto worker = context->host->worker(rank);
+  if (!worker) return {};
+  storage::progress_reader diary{worker->progress};
+  diary.seek_newest(newest_records);
+  const auto first = machine->current().from.next();
+  while (const auto record = diary.next()) {
+    if (record->kind == storage::record_kind::iteration && record->iteration == first.value() &&
+        record->generation == machine->current().generation.value()) {
+      return host::as_seen_here(std::chrono::nanoseconds{record->committed_ns});
+    }
+  }
+  return {};
 }
 
 // Do all ranks still hold one state?

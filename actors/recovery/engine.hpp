@@ -121,9 +121,10 @@ class engine {
   [[nodiscard]] protocol::join join_of(rank_id rank) const;
   void compare_joined();
   void train();
-  void note_progress(iteration_id committed);
-  void record_recoveries();
-  [[nodiscard]] recovery_times times_of(const loss& lost) const;
+  // `first_at`: when the generation's first commit was.
+  void note_progress(iteration_id committed, time_point first_at);
+  void record_recoveries(time_point resumed_at);
+  [[nodiscard]] recovery_times times_of(const loss& lost, time_point resumed_at) const;
   // Ranks that disagree with the majority of `votes`; nothing where there is no majority. An empty
   // vote is none.
   [[nodiscard]] static std::optional<std::vector<rank_id>> minority(

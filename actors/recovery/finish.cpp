@@ -58,8 +58,8 @@ void engine::compare_finished() {
                cat(to_string(error_code::internal), ": the ranks finished at iteration ",
                    last.iteration, ", expected ", limits_.total_iterations));
   s_.stop_wanted = s_.stop_wanted || last.stopped;
-  note_progress(last.iteration);
-  record_recoveries();
+  note_progress(last.iteration, now_);
+  record_recoveries(now_);
   s_.at = phase::finishing;
   s_.verdict_wait = {};
   s_.asks = 1;

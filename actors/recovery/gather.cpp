@@ -55,7 +55,7 @@ void engine::handle(const worker_parked& e) {
   because(cat("rank ", e.rank, " parked at iteration ", said.committed));
   // What is distrusted is no progress, but it is history that a rollback has to void.
   if (m->has_state && s_.distrust) s_.highest = std::max(s_.highest, m->committed);
-  if (m->has_state && !s_.distrust) note_progress(m->committed);
+  if (m->has_state && !s_.distrust) note_progress(m->committed, now_);
   settle();
 }
 

@@ -162,10 +162,11 @@ void engine::handle(const progressed& e) {
   std::uint64_t committed = e.committed.value();
   if (limits_.total_iterations > 0) committed = std::min(committed, limits_.total_iterations);
   because(cat("iteration ", committed, " is committed"));
-  note_progress(iteration_id{committed});
+  const bool known = e.first_at >= s_.trained_at && e.first_at <= now_;
+  note_progress(iteration_id{committed}, known ? e.first_at : now_);
 }
 
-void engine::note_progress(iteration_id committed) {
+void engine::note_progress(iteration_id committed, time_point first_at) {
   s_.highest = std::max(s_.highest, committed);
   std::erase_if(s_.suspects, [&](const suspect& each) { return each.iteration <= committed; });
   if (committed > s_.frontier) {
@@ -174,11 +175,11 @@ void engine::note_progress(iteration_id committed) {
     s_.not_finite = 0;
     for (member& m : s_.ranks) m.attempts = m.join_failures = 0;
   }
-  if (committed > s_.from) record_recoveries();
+  if (committed > s_.from) record_recoveries(first_at);
 }
 
 // The newest generation has committed: what was lost before it began is made good.
-void engine::record_recoveries() {
+void engine::record_recoveries(time_point resumed_at) {
   std::vector<loss> still;
   for (loss& each : s_.unrecovered) {
     if (each.generation >= s_.generation) {
@@ -186,8 +187,8 @@ void engine::record_recoveries() {
       continue;
     }
     const std::string source = each.source;
-    const recovery_times times = times_of(each);
-    const double resumed_ms = ms(each.fault_at, now_);
+    const recovery_times times = times_of(each, resumed_at);
+    const double resumed_ms = ms(each.fault_at, resumed_at);
     act(record_recovery{s_.generation, each.rank, each.cause, source, times.detect_ms, resumed_ms,
                         s_.abandoned.value(), times});
     tell(event::kind::recovered, each.rank,
@@ -202,7 +203,7 @@ void engine::record_recoveries() {
 
 // Stretches that follow each other, so that their sum is the whole. What went on in generations
 // that failed in between counts as parking and spawning.
-recovery_times engine::times_of(const loss& lost) const {
+recovery_times engine::times_of(const loss& lost, time_point resumed_at) const {
   const time_point parked = std::max(lost.detected_at, s_.parked_at);
   const time_point rested = std::max(parked, s_.rested_at);
   const time_point trained = std::max(rested, s_.trained_at);
@@ -211,7 +212,7 @@ recovery_times engine::times_of(const loss& lost) const {
   times.park_ms = ms(lost.detected_at, parked);
   times.spawn_ms = ms(parked, rested);
   times.join_ms = ms(rested, trained);
-  times.first_step_ms = ms(trained, now_);
+  times.first_step_ms = ms(trained, resumed_at);
   return times;
 }
 

@@ -191,8 +191,7 @@ result<void> trainer::impl::receive_state(const protocol::join& request,
                           " is missing or too small"
                     : "the memory of the snapshot is missing or too small");
   }
-  std::memcpy(state.base(), source_state->data(), program.map.layout.arena_bytes);
-  return {};
+  return source_state->copy_to(state.bytes());
 }
 
 result<protocol::joined> trainer::impl::compare_digests(const protocol::join& request, bool kept) {

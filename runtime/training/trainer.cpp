@@ -56,6 +56,11 @@ void trainer::before_join(const protocol::join& request) {
   const bool first = impl_->generation.value() == 0;
   if (first) impl_->hurt(training::injury_moment::start, request.iteration);
 }
+void trainer::prepare_iteration() {
+  const auto next = impl_->committed().next();
+  if (next.value() > impl_->program.total_iterations) return;
+  static_cast<void>(impl_->order_of(impl_->program.schedule->window_of(next).epoch));
+}
 training_outcome trainer::train() {
   return impl_->train();
 }

@@ -117,6 +117,10 @@ class trainer {
                                               std::shared_ptr<communicator> comm,
                                               const storage::shared_memory* source_state);
 
+  // Makes ahead what the next iteration needs and a newcomer does not have yet. While nobody waits
+  // for this rank, as after its part in a join.
+  void prepare_iteration();
+
   // Iterates until the end, a stop, or an interruption. Call after join() succeeded on all ranks.
   // At the end: evaluation, final snapshot, then training_finished. At a stop the evaluation is
   // left to whoever resumes the run, also where it is at it.

@@ -1,5 +1,6 @@
 #include <runtime/communicator/shm_communicator.hpp>
 #include <runtime/worker/log.hpp>
+#include <runtime/worker/placement.hpp>
 #include <runtime/worker/single_thread.hpp>
 #include <runtime/worker/training_loop.hpp>
 #include <type_traits>
@@ -81,7 +82,9 @@ void training_loop::handle(join_command& command) {
   auto answer = join(command);
   if (answer) {
     joined_ = generation;
+    hold_.emplace(who_.rank, comm_->world_size());
     outbox_.push(std::move(*answer));
+    trainer_->prepare_iteration();
     return;
   }
   if (comm_ && comm_->generation() == generation && !comm_->lost_peers().empty()) {
@@ -133,6 +136,7 @@ void training_loop::handle(const train_command& command) {
   }
   joined_ = {};
   tell_trainer_to_stop();
+  hold_.reset();
   auto outcome = train();
   if (const auto* left = std::get_if<training_interrupted>(&outcome)) {
     report_interruption(command.generation, left->why);

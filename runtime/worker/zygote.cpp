@@ -10,6 +10,7 @@
 #include <runtime/communicator/shm_communicator.hpp>
 #include <runtime/worker/log.hpp>
 #include <runtime/worker/membership.hpp>
+#include <runtime/worker/memory_keeper.hpp>
 #include <runtime/worker/process_setup.hpp>
 #include <runtime/worker/rank_worker.hpp>
 #include <runtime/worker/single_thread.hpp>
@@ -79,6 +80,7 @@ int run_worker(training_program& program, worker_setup setup, bool spare) {
         become_worker(standard_error.get(), program.values().supervision.core_dumps);
     standard_error.reset();
     if (became) {
+      if (auto kept = start_memory_keeper(setup.lifeline.get(), std::chrono::milliseconds{200}); !kept) say(kept.error().describe());
       code = run_worker(program, std::move(setup), spare);
     } else {
       say(became.error().describe());
