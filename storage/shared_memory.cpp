@@ -60,7 +60,7 @@ int read_at(int fd, std::size_t offset, std::span<std::byte> target) {
   return 0;
 }
 
-constexpr std::size_t most_copiers = 4;                  // the memory is busy with fewer
+constexpr std::size_t most_copiers = 4;                        // the memory is busy with fewer
 constexpr std::size_t worth_a_thread = std::size_t{16} << 20;  // bytes; a thread's start is 50 us
 
 std::size_t copiers_for(std::size_t size_bytes) {

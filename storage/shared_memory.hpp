@@ -37,9 +37,10 @@ class shared_memory {
   shared_memory(const shared_memory&) = delete;
   shared_memory& operator=(const shared_memory&) = delete;
 
-  // Copies the first target.size() bytes, on as many threads as there are cores (at most four) where
-  // that is much. Reads the descriptor instead of the mapping: of memory that this process has not
-  // touched yet, each page would cost a fault. Not atomic against writers. Blocks for the copy.
+  // Copies the first target.size() bytes, on as many threads as there are cores (at most four)
+  // where that is much. Reads the descriptor instead of the mapping: of memory that this process
+  // has not touched yet, each page would cost a fault. Not atomic against writers. Blocks for the
+  // copy.
   [[nodiscard]] result<void> copy_to(std::span<std::byte> target) const;
 
   [[nodiscard]] std::byte* data() const { return data_; }

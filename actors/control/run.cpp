@@ -38,7 +38,6 @@ host::host_config config_of(const scenario& values, std::filesystem::path worker
   config.start_timeout = values.supervision.start_timeout;
   config.grace_period = values.supervision.grace_period;
   config.spares = values.supervision.spares;
-  config.memory_outlives_threads = values.cluster.device != device_kind::cpu;
   return config;
 }
 

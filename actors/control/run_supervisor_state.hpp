@@ -61,7 +61,7 @@ struct run_supervisor_state {
   void look_for_stop();
   [[nodiscard]] std::vector<recovery::sighting> sight() const;
   void report_commits(const std::vector<recovery::sighting>& seen);
-  [[nodiscard]] recovery::time_point first_commit(rank_id rank) const;
+  [[nodiscard]] std::optional<recovery::time_point> first_commit(rank_id rank) const;
   void compare_digests();
   void look_for_hangs(const std::vector<recovery::sighting>& seen);
   // run_supervisor_stragglers.cpp

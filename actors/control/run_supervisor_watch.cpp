@@ -80,22 +80,23 @@ void run_supervisor_state::report_commits(const std::vector<recovery::sighting>&
   rank_id farthest;
   for (std::uint32_t rank = 0; rank < seen.size(); ++rank) {
     const auto& page = seen[rank].page;
-    if (!seen[rank].alive || page.generation != now.generation || page.committed <= newest) continue;
+    if (!seen[rank].alive || page.generation != now.generation || page.committed <= newest)
+      continue;
     newest = page.committed;
     farthest = rank_id{rank};
   }
   if (now.at != recovery::phase::training || newest <= reported) return;
   reported = newest;
-  const auto first_at = now.unrecovered.empty() ? recovery::time_point{} : first_commit(farthest);
+  const auto first_at = now.unrecovered.empty() ? std::nullopt : first_commit(farthest);
   feed(recovery::progressed{now.generation, newest, first_at});
 }
 
-// When the generation's first commit was, by a rank's diary; zero where it is not written there yet,
-// or no more.
-recovery::time_point run_supervisor_state::first_commit(rank_id rank) const {
+// When the generation's first commit was, by a rank's diary; nullopt where it is not written there
+// yet, or no more.
+std::optional<recovery::time_point> run_supervisor_state::first_commit(rank_id rank) const {
   constexpr std::uint64_t newest_records = 16;
   const auto worker = context->host->worker(rank);
-  if (!worker) return {};
+  if (!worker) return std::nullopt;
   storage::progress_reader diary{worker->progress};
   diary.seek_newest(newest_records);
   const auto first = machine->current().from.next();
@@ -105,7 +106,7 @@ recovery::time_point run_supervisor_state::first_commit(rank_id rank) const {
       return host::as_seen_here(std::chrono::nanoseconds{record->committed_ns});
     }
   }
-  return {};
+  return std::nullopt;
 }
 
 // Do all ranks still hold one state?

@@ -9,7 +9,6 @@
 #include <actors/host/process_state.hpp>
 #include <algorithm>
 #include <csignal>
-#include <thread>
 #include <utility>
 
 namespace ftrt::host {
@@ -18,10 +17,6 @@ namespace {
 // A pidfd fires when a process dies; only the zygote, which reaps it, knows how. It tells at once,
 // so this is how long a death may stay without its cause.
 constexpr std::chrono::milliseconds wait_for_cause{250};
-// Who was sent SIGKILL leaves its program within a wake-up. Who has not by then is stuck in the
-// kernel, and its pidfd will tell.
-constexpr std::chrono::milliseconds longest_look{50};
-constexpr std::chrono::microseconds between_looks{500};
 
 }  // namespace
 
@@ -32,52 +27,7 @@ void host_table::send_kill(const entry_ptr& worker, const std::string& cause) {
 }
 
 void host_table::kill_locked(const entry_ptr& worker, const std::string& cause) {
-  if (worker->dead) return;
-  send_kill(worker, cause);
-  if (!worker->pidfd.valid() || config_.memory_outlives_threads) return;
-  dying_.push_back({worker, monotonic_now() + longest_look});
-  if (std::exchange(looking_, true)) return;
-  chores_.post("a look at the dying", [this] { look_at_dying(); });
-}
-
-// A process gives its memory back before its pidfd fires, which takes the longer the more it has.
-// It writes nothing any more meanwhile, and its successor need not wait for that. Not on the
-// table's thread: the kernel may leave that work to whoever looks.
-void host_table::look_at_dying() {
-  while (true) {
-    std::vector<dying_worker> dying;
-    {
-      const std::lock_guard lock{mutex_};
-      const auto now = monotonic_now();
-      std::erase_if(dying_,
-                    [&](const auto& each) { return each.worker->dead || now > each.until; });
-      looking_ = !dying_.empty() && !chores_.is_finishing();
-      if (!looking_) return;
-      dying = dying_;
-    }
-    for (const auto& [worker, until] : dying) {
-      const auto status = wait_status_of_dying(worker->pid, worker->pidfd.get());
-      if (!status) continue;
-      const std::lock_guard lock{mutex_};
-      std::erase_if(dying_, [&](const auto& each) { return each.worker == worker; });
-      seen_dead_.push_back({worker, describe_wait_status(*status)});
-      wake();
-    }
-    std::this_thread::sleep_for(between_looks);
-  }
-}
-
-void host_table::settle_seen_dead() {
-  std::vector<seen_dead> seen;
-  {
-    const std::lock_guard lock{mutex_};
-    seen = std::exchange(seen_dead_, {});
-  }
-  for (auto& [worker, cause] : seen) {
-    on_standard_error(worker);  // its last words
-    const std::lock_guard lock{mutex_};
-    settle_death(worker, std::move(cause));
-  }
+  if (!worker->dead) send_kill(worker, cause);
 }
 
 void host_table::settle_death(const entry_ptr& worker, std::string cause) {

@@ -114,6 +114,7 @@ void host_table::enlist(const entry_ptr& worker) {
 // a core.
 void host_table::outlive(entry_ptr worker) {
   constexpr std::chrono::milliseconds after_the_recovery{200};
+  worker->lifeline.reset();
   if (outlived_.empty()) outlived_due_ = monotonic_now() + after_the_recovery;
   outlived_.push_back(std::move(worker));
 }

@@ -29,9 +29,6 @@ struct host_config {
   std::chrono::nanoseconds start_timeout{};
   std::chrono::nanoseconds grace_period{};
   std::uint32_t spares = 0;  // warm workers to hold ready
-  // A device may write into a worker's memory when its threads are gone: not dead before its pidfd
-  // says so.
-  bool memory_outlives_threads = false;
 };
 
 // All processes and shared memories of a run on this host. Outside all actors, so that any of them
@@ -105,7 +102,6 @@ class host_table final : public worker_host {
   void on_pidfd(const entry_ptr& worker);
   void on_standard_error(const entry_ptr& worker);
   void forward_output(worker_entry& worker, std::string_view text);
-  void settle_seen_dead();
   void confirm_late_deaths();
   void deliver_notices();
   void on_lifeline(const entry_ptr& worker);
@@ -113,9 +109,6 @@ class host_table final : public worker_host {
   void give_back_outlived();
   void kill_late_spares();
   [[nodiscard]] int patience_ms() const;
-
-  // On the chores' thread.
-  void look_at_dying();
 
   // Under the lock.
   void handle(const protocol::zygote_ready& ready);
@@ -179,17 +172,6 @@ class host_table final : public worker_host {
     std::chrono::nanoseconds at;
   };
   std::vector<late_death> late_deaths_;  // their pidfds have fired; how they died is to be told
-  struct dying_worker {
-    entry_ptr worker;
-    std::chrono::nanoseconds until;
-  };
-  std::vector<dying_worker> dying_;  // were sent SIGKILL; looked at until then
-  bool looking_ = false;             // on the chores' thread
-  struct seen_dead {
-    entry_ptr worker;
-    std::string cause;
-  };
-  std::vector<seen_dead> seen_dead_;  // there; the table's thread settles it
   std::deque<notice> notices_;
   host_listener* listener_ = nullptr;
   std::mutex delivery_;  // held while the listener is called, so that it can be taken away safely

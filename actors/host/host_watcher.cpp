@@ -42,7 +42,6 @@ void host_table::watch() {
     epoll_event events[32];
     const int count = ::epoll_wait(epoll_.get(), events, 32, patience_ms());
     for (int i = 0; i < count; ++i) dispatch(events[i].data.u64);
-    settle_seen_dead();
     confirm_late_deaths();
     replace_silent_zygote();
     revive_zygote();

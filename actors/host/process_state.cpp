@@ -1,20 +1,16 @@
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <actors/host/process_state.hpp>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <system_error>
 
 namespace ftrt::host {
 namespace {
 
-constexpr int fields_from_state_to_flags = 6;
-constexpr int fields_from_state_to_threads = 17;
 constexpr int fields_from_state_to_exit_code = 49;
-constexpr unsigned long exiting = 0x4;  // PF_EXITING: it will not return to its program
 
 std::string folder_of(pid_t pid) {
   return "/proc/" + std::to_string(pid);
@@ -44,21 +40,6 @@ std::optional<T> field_of(const std::string& folder, int index) {
   return value;
 }
 
-// False also of a process without threads, which was reaped.
-bool all_threads_are_exiting(pid_t pid) {
-  // Before they are listed: a list that is read while threads end may leave out living ones.
-  const auto expected = field_of<long>(folder_of(pid), fields_from_state_to_threads);
-  std::error_code gone;
-  long threads = 0;
-  for (const auto& thread : std::filesystem::directory_iterator{folder_of(pid) + "/task", gone}) {
-    const auto flags = field_of<unsigned long>(thread.path(), fields_from_state_to_flags);
-    // One that has no flags any more ended meanwhile.
-    if (flags && (*flags & exiting) == 0) return false;
-    ++threads;
-  }
-  return expected && threads > 0 && threads >= *expected;
-}
-
 std::optional<int> exit_status(pid_t pid, int pidfd) {
   const auto status = field_of<int>(folder_of(pid), fields_from_state_to_exit_code);
   if (!status || *status == 0) return std::nullopt;
@@ -74,15 +55,15 @@ std::optional<int> wait_status_of_unreaped(pid_t pid, int pidfd) {
   return exit_status(pid, pidfd);
 }
 
-std::optional<int> wait_status_of_dying(pid_t pid, int pidfd) {
-  if (!all_threads_are_exiting(pid)) return std::nullopt;
-  return exit_status(pid, pidfd);
-}
-
 bool is_stopped(pid_t pid) {
   std::string state;
   fields_of(folder_of(pid)) >> state;
   return state == "T" || state == "t";
+}
+
+bool has_ended(int pidfd) {
+  pollfd end{pidfd, POLLIN, 0};
+  return ::poll(&end, 1, 0) == 1;
 }
 
 std::optional<thread_time> time_of_thread(pid_t pid, std::uint64_t thread) {

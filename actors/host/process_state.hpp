@@ -16,18 +16,12 @@ namespace ftrt::host {
 // block. Source: proc_pid_stat(5), field 52.
 [[nodiscard]] std::optional<int> wait_status_of_unreaped(pid_t pid, int pidfd);
 
-// The same of a process that was sent SIGKILL and may still be giving its memory back, which takes
-// 50 ms for 500 MB: told as soon as none of its threads will ever run its program again, nor write
-// to memory that it shares (but for the kernel's word that the owner of a lock died). (A device to
-// which it had given work may, until `pidfd` fires.) nullopt: not yet, or the kernel does not tell.
-// Any thread; may take as long as the process does to give its memory back, which the kernel leaves
-// to the last one that looked. Source: proc_pid_stat(5), fields 9 and 20, and PF_EXITING of the
-// kernel's <linux/sched.h>.
-[[nodiscard]] std::optional<int> wait_status_of_dying(pid_t pid, int pidfd);
-
 // Whether a process stands still by SIGSTOP or a tracer, and so cannot answer. False also where it
 // is gone. Any thread; does not block.
 [[nodiscard]] bool is_stopped(pid_t pid);
+
+// Whether the process of a pidfd has ended. Any thread; does not block.
+[[nodiscard]] bool has_ended(int pidfd);
 
 // What the kernel's scheduler has given a thread since it began.
 struct thread_time {

@@ -111,8 +111,9 @@ bool host_table::hand_out_spare(const fork_request& request) {
         spares_, [](const entry_ptr& spare) { return spare->warm && !spare->doomed; });
     if (found == spares_.end()) return false;
     const auto spare = *found;
-    if (is_stopped(spare->pid)) {  // it would take its rank and never answer
-      kill_locked(spare, "a spare that was stopped");
+    // It would take its rank and never answer: its memory's keeper holds the other end.
+    if (is_stopped(spare->pid) || has_ended(spare->pidfd.get())) {
+      kill_locked(spare, "a spare that was stopped or is dead");
       continue;
     }
     if (protocol::send_packet(spare->lifeline.get(),

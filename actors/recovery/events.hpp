@@ -138,7 +138,7 @@ struct peers_reported_lost {
 struct progressed {
   generation_id generation;
   iteration_id committed;
-  time_point first_at{};  // when the generation's first commit was; zero: not known better than now
+  std::optional<time_point> first_at = {};  // when the generation's first commit was, if known
 };
 // What can be loaded where no survivor has state: a rung of the ladder of state.
 struct rung {

@@ -162,8 +162,7 @@ void engine::handle(const progressed& e) {
   std::uint64_t committed = e.committed.value();
   if (limits_.total_iterations > 0) committed = std::min(committed, limits_.total_iterations);
   because(cat("iteration ", committed, " is committed"));
-  const bool known = e.first_at >= s_.trained_at && e.first_at <= now_;
-  note_progress(iteration_id{committed}, known ? e.first_at : now_);
+  note_progress(iteration_id{committed}, std::min(e.first_at.value_or(now_), now_));
 }
 
 void engine::note_progress(iteration_id committed, time_point first_at) {
@@ -188,7 +187,8 @@ void engine::record_recoveries(time_point resumed_at) {
     }
     const std::string source = each.source;
     const recovery_times times = times_of(each, resumed_at);
-    const double resumed_ms = ms(each.fault_at, resumed_at);
+    const double resumed_ms =
+        times.detect_ms + times.park_ms + times.spawn_ms + times.join_ms + times.first_step_ms;
     act(record_recovery{s_.generation, each.rank, each.cause, source, times.detect_ms, resumed_ms,
                         s_.abandoned.value(), times});
     tell(event::kind::recovered, each.rank,
@@ -212,7 +212,7 @@ recovery_times engine::times_of(const loss& lost, time_point resumed_at) const {
   times.park_ms = ms(lost.detected_at, parked);
   times.spawn_ms = ms(parked, rested);
   times.join_ms = ms(rested, trained);
-  times.first_step_ms = ms(trained, resumed_at);
+  times.first_step_ms = ms(trained, std::max(trained, resumed_at));
   return times;
 }
 

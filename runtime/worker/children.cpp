@@ -31,8 +31,13 @@ std::optional<children::ended> children::next_ended() const {
     const auto known =
         std::ranges::find_if(alive_, [&](const child& c) { return c.pid == news.si_pid; });
     if (known != alive_.end()) return ended{*known, wait_status_of(news)};
-    wait_for(news.si_pid);  // a helper that a user's library started
+    wait_for(news.si_pid);  // a keeper, or a helper that a user's library started
   }
+}
+
+bool children::any() {
+  siginfo_t news{};
+  return ::waitid(P_ALL, 0, &news, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
 void children::reap(const ended& gone) {

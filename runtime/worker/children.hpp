@@ -30,6 +30,8 @@ class children {
   // that: so long it can read the status from the kernel, and afterwards our word is on its way.
   // Does not block.
   [[nodiscard]] std::optional<ended> next_ended() const;
+  // Whether this process has a child at all, known or not.
+  [[nodiscard]] static bool any();
   void reap(const ended& gone);
   // SIGKILL to all, stopped ones too. They are still to be reaped.
   void kill_all();

@@ -1,17 +1,23 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <ftrt/error.hpp>
 
 namespace ftrt::worker {
 
-// Lets this process die within microseconds, however much memory it has: a second process, which
-// shares all its memory and does nothing, holds the memory until `linger` after the death, and the
-// kernel takes it back then rather than in the midst of the recovery (docs/adr/0009).
+// Starts a second process that shares all memory of this one and does nothing, so that this one
+// dies within microseconds, however much memory it has: the kernel takes memory back when the last
+// process that shares it ends, and the keeper lives for `linger` longer, by when a successor trains
+// (docs/adr/0010).
 //
-// It is a sibling: whoever reaps this process reaps it too. It holds no descriptor but `lifeline`,
-// whose end it leaves with at once, and hears no signal but SIGKILL and SIGSTOP. Before this process
-// has a second thread.
-[[nodiscard]] result<void> start_memory_keeper(int lifeline, std::chrono::milliseconds linger);
+// The keeper is called ftrt-keeper, a child of this process's parent, which reaps it. It holds no
+// descriptor but `lifeline`, with whose end it leaves at once, and hears no signal but SIGKILL and
+// SIGSTOP. Call once, before this process has a second thread. The result is the keeper's pid;
+// after an error a death takes its time.
+[[nodiscard]] result<int> start_memory_keeper(int lifeline, std::chrono::milliseconds linger);
+
+// For as long as a recovery by a state of that size can take.
+[[nodiscard]] std::chrono::milliseconds keeper_linger(std::uint64_t state_bytes);
 
 }  // namespace ftrt::worker

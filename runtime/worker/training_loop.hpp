@@ -8,9 +8,9 @@
 #include <optional>
 #include <runtime/communicator/communicator.hpp>
 #include <runtime/training/trainer.hpp>
-#include <runtime/worker/placement.hpp>
 #include <runtime/worker/generation_gate.hpp>
 #include <runtime/worker/mailbox.hpp>
+#include <runtime/worker/placement.hpp>
 #include <runtime/worker/training_events.hpp>
 #include <runtime/worker/training_outbox.hpp>
 #include <string>
@@ -71,7 +71,7 @@ class training_loop {
   std::vector<protocol::injure> early_injuries_;  // before there was a trainer
   std::string why_no_trainer_;
   std::shared_ptr<communicator> comm_;  // of the newest generation that was entered
-  std::optional<core_hold> hold_;
+  std::optional<core_hold> hold_;       // from a join to the train that follows it
   generation_id joined_;                // may train; 0: none
   std::atomic<bool> has_state_{false};
   std::atomic<bool> stop_requested_{false};

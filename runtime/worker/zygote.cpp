@@ -24,6 +24,7 @@ namespace {
 
 // An uninterruptible child cannot be reaped; it is fenced, not waited for.
 constexpr std::chrono::seconds patience_after_kill{5};
+constexpr std::chrono::seconds patience_with_keepers{2};
 constexpr std::chrono::seconds send_patience{10};
 constexpr std::size_t fork_descriptors = 7;
 
@@ -71,6 +72,16 @@ int run_worker(training_program& program, worker_setup setup, bool spare) {
   return rank_worker{program, std::move(setup)}.run();
 }
 
+// Not where a device may go on writing into this process's memory: that its descriptors close only
+// when the memory is gone, and with that its end, would be put off.
+void keep_memory(const training_program& program, int lifeline) {
+  if (program.values().cluster.device != device_kind::cpu) return;
+  const auto linger = keeper_linger(program.layout().arena_bytes);
+  if (auto keeper = start_memory_keeper(lifeline, linger); !keeper) {
+    say(keeper.error().describe());
+  }
+}
+
 // The child's whole life.
 [[noreturn]] void live_as_worker(training_program& program, worker_setup setup, bool spare,
                                  unique_fd standard_error) {
@@ -80,7 +91,7 @@ int run_worker(training_program& program, worker_setup setup, bool spare) {
         become_worker(standard_error.get(), program.values().supervision.core_dumps);
     standard_error.reset();
     if (became) {
-      if (auto kept = start_memory_keeper(setup.lifeline.get(), std::chrono::milliseconds{200}); !kept) say(kept.error().describe());
+      keep_memory(program, setup.lifeline.get());
       code = run_worker(program, std::move(setup), spare);
     } else {
       say(became.error().describe());
@@ -289,16 +300,30 @@ void zygote::send(const protocol::message& m, std::span<const int> descriptors) 
 void zygote::end_children() {
   channel_.reset();
   reap_until(clock::now() + values_.supervision.grace_period);
-  if (children_.empty()) return;
-  say(std::to_string(children_.size()) + " workers did not leave within the grace period: SIGKILL");
-  children_.kill_all();
-  reap_until(clock::now() + patience_after_kill);
+  if (!children_.empty()) {
+    say(std::to_string(children_.size()) +
+        " workers did not leave within the grace period: SIGKILL");
+    children_.kill_all();
+    reap_until(clock::now() + patience_after_kill);
+  }
+  reap_keepers_until(clock::now() + patience_with_keepers);
 }
 
 void zygote::reap_until(clock::time_point deadline) {
   do {
     on_children();
     if (children_.empty()) return;
+    std::array fds{pollfd{child_signals_.get(), POLLIN, 0}};
+    if (!wait_for(fds, deadline)) return;
+  } while (true);
+}
+
+// They leave when their lifelines end, and take a large memory's time for it. What a user's library
+// started may never end.
+void zygote::reap_keepers_until(clock::time_point deadline) {
+  do {
+    on_children();
+    if (!children::any()) return;
     std::array fds{pollfd{child_signals_.get(), POLLIN, 0}};
     if (!wait_for(fds, deadline)) return;
   } while (true);

@@ -43,6 +43,7 @@ class zygote {
   void send(const protocol::message& m, std::span<const int> descriptors = {});
   void end_children();
   void reap_until(clock::time_point deadline);
+  void reap_keepers_until(clock::time_point deadline);
 
   unique_fd channel_;
   unique_fd child_signals_;

@@ -3,8 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <storage/shared_memory.hpp>
 #include <tests/storage/support.hpp>
+#include <vector>
 
 namespace ftrt::storage {
 namespace {
@@ -28,6 +30,21 @@ TEST(shared_memory, cannot_be_shrunk_grown_or_sealed_further) {
   EXPECT_NE(::ftruncate(memory.fd().get(), 16384), 0);
   EXPECT_NE(::fcntl(memory.fd().get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
   EXPECT_NE(::fcntl(memory.fd().get(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(shared_memory, is_copied_whole_by_one_thread_or_several_and_no_further_than_asked) {
+  constexpr std::size_t size = (std::size_t{40} << 20) + 12'345;
+  auto memory = shared_memory::create("ftrt-test", size).value();
+  for (std::size_t i = 0; i < size; ++i) memory.data()[i] = static_cast<std::byte>(i * 31 >> 8);
+  auto same =
+      shared_memory::map(memory.fd().duplicate().value(), size, shared_memory::access::read_only)
+          .value();
+  for (const std::size_t wanted : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}, size}) {
+    std::vector<std::byte> copy(wanted + 1, std::byte{0xee});
+    ASSERT_TRUE(same.copy_to(std::span{copy}.first(wanted)));
+    EXPECT_TRUE(std::equal(copy.begin(), copy.end() - 1, memory.data())) << wanted;
+    EXPECT_EQ(copy.back(), std::byte{0xee}) << wanted;
+  }
 }
 
 TEST(shared_memory, of_no_size_or_an_impossible_one_is_refused) {

@@ -72,84 +72,6 @@ TEST(exit_status, of_a_reaped_process_or_of_success_is_left_to_the_parent) {
   EXPECT_FALSE(ended_child{[] {}}.status());
 }
 
-// A process with so much memory that giving it back takes a while, and a second thread.
-class large_child {
- public:
-  large_child() {
-    int touched[2];
-    EXPECT_EQ(::pipe(touched), 0);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      const std::vector<char> memory(256u << 20, 1);
-      std::thread other{[] { ::pause(); }};
-      [[maybe_unused]] const auto said = ::write(touched[1], memory.data(), 1);
-      while (true) ::pause();
-    }
-    pidfd_ = unique_fd{static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))};
-    char byte = 0;
-    EXPECT_EQ(::read(touched[0], &byte, 1), 1);
-    ::close(touched[0]);
-    ::close(touched[1]);
-  }
-  ~large_child() {
-    if (reaped_) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  large_child(const large_child&) = delete;
-  large_child& operator=(const large_child&) = delete;
-
-  [[nodiscard]] pid_t pid() const { return pid_; }
-  [[nodiscard]] bool is_over(int patience_ms) const {
-    pollfd fd{pidfd_.get(), POLLIN, 0};
-    return ::poll(&fd, 1, patience_ms) == 1;
-  }
-  [[nodiscard]] std::optional<int> status() const {
-    return wait_status_of_dying(pid_, pidfd_.get());
-  }
-  int reap() {
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-    reaped_ = true;
-    return status;
-  }
-
- private:
-  pid_t pid_ = 0;
-  unique_fd pidfd_;
-  bool reaped_ = false;
-};
-
-TEST(exit_status, of_one_that_lives_or_is_stopped_is_none) {
-  const large_child child;
-  EXPECT_FALSE(child.status()) << "it lives";
-  ::kill(child.pid(), SIGSTOP);
-  while (!is_stopped(child.pid())) ::sched_yield();
-  EXPECT_FALSE(child.status()) << "it is only stopped";
-}
-
-// Which of the two comes first is the scheduler's choice, but not each time anew.
-TEST(exit_status, of_one_that_is_dying_is_told_before_its_memory_is_given_back) {
-  constexpr int most_tries = 20;
-  int early = 0;
-  for (int tries = 0; tries < most_tries && early == 0; ++tries) {
-    large_child child;
-    ::kill(child.pid(), SIGKILL);
-    std::optional<int> status;
-    bool over = false;
-    while (!status && !over) {
-      status = child.status();
-      over = child.is_over(0);
-    }
-    if (status && !over) ++early;
-    ASSERT_TRUE(child.is_over(30000));
-    const int by_parent = child.reap();
-    EXPECT_EQ(status.value_or(by_parent), by_parent);
-    EXPECT_FALSE(child.status()) << "it was reaped";
-  }
-  EXPECT_EQ(early, 1);
-}
-
 TEST(process_state, tells_who_is_stopped_from_who_runs) {
   const auto child = ::fork();
   if (child == 0) {
@@ -163,6 +85,20 @@ TEST(process_state, tells_who_is_stopped_from_who_runs) {
   ::kill(child, SIGKILL);
   ::waitpid(child, &status, 0);
   EXPECT_FALSE(is_stopped(child));
+}
+
+TEST(process_state, tells_who_has_ended_before_it_is_reaped) {
+  const auto child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  const unique_fd pidfd{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))};
+  EXPECT_FALSE(has_ended(pidfd.get()));
+  ::kill(child, SIGKILL);
+  pollfd end{pidfd.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&end, 1, 10000), 1);
+  EXPECT_TRUE(has_ended(pidfd.get()));
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(thread_time, moves_while_a_thread_runs_and_says_whether_it_wants_to) {

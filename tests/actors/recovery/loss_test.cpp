@@ -34,6 +34,46 @@ TEST(recovery_loss, a_lost_rank_receives_from_the_survivor_and_training_goes_on)
   EXPECT_FALSE(s.one<record_recovery>()) << "once";
 }
 
+TEST(recovery_loss, ends_with_the_first_commit_and_not_when_that_was_seen) {
+  for (const bool told : {true, false}) {
+    stage s(2);
+    s.start(7);
+    s.lose(r1, 7);
+    const auto fault_at = s.time() - milliseconds(6);
+    s.hello(r1);
+    s.park(r0, 7);
+    s.all_join();
+    const auto trains_at = s.time();
+    s.pass(milliseconds(90));
+    const auto committed_at = trains_at + milliseconds(20);
+    s.feed(progressed{generation_id{2}, iteration_id{11},
+                      told ? std::optional{committed_at} : std::nullopt});
+    const auto record = s.one<record_recovery>();
+    ASSERT_TRUE(record);
+    const std::chrono::duration<double, std::milli> took =
+        (told ? committed_at : s.time()) - fault_at;
+    EXPECT_DOUBLE_EQ(record->resumed_ms, took.count());
+  }
+}
+
+TEST(recovery_loss, does_not_believe_a_commit_before_the_generation_or_in_the_future) {
+  for (const bool early : {true, false}) {
+    stage s(2);
+    s.start(7);
+    s.lose(r1, 7);
+    const auto fault_at = s.time() - milliseconds(6);
+    s.hello(r1);
+    s.park(r0, 7);
+    s.all_join();
+    const auto trains_at = s.time();
+    s.pass(milliseconds(30));
+    s.feed(progressed{generation_id{2}, iteration_id{8}, s.time() * (early ? 0 : 2)});
+    const std::chrono::duration<double, std::milli> took =
+        (early ? trains_at : s.time()) - fault_at;
+    EXPECT_DOUBLE_EQ(s.one<record_recovery>()->resumed_ms, took.count());
+  }
+}
+
 TEST(recovery_loss, several_ranks_lost_at_once_come_back_together) {
   stage s(3);
   s.start(7);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <tests/actors/recovery/simulator.hpp>
 #include <utility>
 
@@ -260,7 +261,11 @@ void simulator::commit(worker& w, std::uint64_t k) {
     checkpoint_content_[k] = w.content;
     if (dice_.chance(10)) bad_checkpoints_.push_back(k);
   }
-  if (dice_.below(ranks_.size()) < 2) post(progressed{w.generation, w.committed});
+  if (dice_.below(ranks_.size()) < 2) {
+    // What a diary says of when that was may be missing, and is never trusted.
+    const auto told = dice_.chance(50) ? std::optional{now_ * dice_.below(5) / 3} : std::nullopt;
+    post(progressed{w.generation, w.committed, told});
+  }
   if (k % 2 == 0) write_digest(w);
   if (k >= policy_.total_iterations || groups_[w.generation.value()].stop[k]) return finish(w);
   later(w, [this](worker& x) { contribute(x); });

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <schemas/random.hpp>
@@ -9,6 +10,23 @@
 
 namespace ftrt::data {
 namespace {
+
+// By the formula that says what fair means, with bounds of which half of all words are unfair.
+TEST(counter_random, takes_the_remainder_of_the_first_fair_word) {
+  constexpr auto all = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::uint64_t key = 77;
+  counter_random random{key};
+  counter_random words{key};
+  for (const std::uint64_t bound :
+       {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}, std::uint64_t{60000},
+        std::uint64_t{1} << 63, (std::uint64_t{1} << 63) + 1, all - 1, all}) {
+    for (int draws = 0; draws < 100; ++draws) {
+      std::uint64_t word = words.next();
+      while (word >= all - all % bound) word = words.next();
+      ASSERT_EQ(random.below(bound), word % bound) << bound;
+    }
+  }
+}
 
 TEST(sample_order, an_epoch_is_a_permutation_that_seed_and_epoch_alone_decide) {
   const auto order = epoch_order(3, 5, 1000, true);

@@ -1,14 +1,17 @@
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include <memory>
 #include <runtime/worker/control_link.hpp>
 #include <runtime/worker/generation_gate.hpp>
 #include <runtime/worker/mailbox.hpp>
+#include <runtime/worker/placement.hpp>
 #include <runtime/worker/report_book.hpp>
 #include <runtime/worker/training_outbox.hpp>
 #include <schemas/protocol/channel.hpp>
+#include <set>
 #include <thread>
 
 namespace ftrt::worker {
@@ -43,6 +46,36 @@ class counted_communicator : public communicator {
   std::uint64_t generation_;
   int& aborts_;
 };
+
+int cores_of_this_thread(cpu_set_t& cores) {
+  EXPECT_EQ(::sched_getaffinity(0, sizeof cores, &cores), 0);
+  return CPU_COUNT(&cores);
+}
+
+TEST(core_hold, keeps_each_rank_on_a_core_of_its_own_and_then_lets_go) {
+  cpu_set_t before;
+  const auto count = static_cast<std::uint32_t>(cores_of_this_thread(before));
+  std::set<int> taken;
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    const core_hold hold{rank_id{rank}, count};
+    cpu_set_t held;
+    EXPECT_EQ(cores_of_this_thread(held), 1);
+    EXPECT_TRUE(CPU_ISSET(::sched_getcpu(), &held));
+    EXPECT_TRUE(taken.insert(::sched_getcpu()).second) << "of another rank";
+  }
+  cpu_set_t after;
+  cores_of_this_thread(after);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
+TEST(core_hold, leaves_more_ranks_than_cores_to_the_kernel) {
+  cpu_set_t before;
+  const auto count = static_cast<std::uint32_t>(cores_of_this_thread(before));
+  const core_hold hold{rank_id{0}, count + 1};
+  cpu_set_t held;
+  cores_of_this_thread(held);
+  EXPECT_TRUE(CPU_EQUAL(&before, &held));
+}
 
 TEST(generation_gate, a_revoke_aborts_the_communicator_that_is_published) {
   generation_gate gate;
