@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <limits>
 #include <storage/shared_memory.hpp>
 #include <system_error>
@@ -56,6 +57,18 @@ int read_at(int fd, std::size_t offset, std::span<std::byte> target) {
     if (got <= 0) return got < 0 ? errno : EIO;
     offset += static_cast<std::size_t>(got);
     target = target.subspan(static_cast<std::size_t>(got));
+  }
+  return 0;
+}
+
+// Makes the pages present that hold these bytes. 0 or an errno.
+int touch_pages(std::span<std::byte> bytes) {
+  if (::madvise(bytes.data(), bytes.size(), MADV_POPULATE_READ) == 0) return 0;
+  if (errno != EINVAL) return errno;
+  // Linux before 5.14 has no such advice.
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  for (std::size_t at = 0; at < bytes.size(); at += page) {
+    static_cast<void>(static_cast<const volatile std::byte*>(bytes.data())[at]);
   }
   return 0;
 }
@@ -114,9 +127,15 @@ result<void> shared_memory::copy_to(std::span<std::byte> target) const {
   const auto count = copiers_for(target.size());
   const auto each = target.size() / count;
   std::array<int, most_copiers> failures{};
+  const bool from_mapping = touched();
   const auto copy_part = [&](std::size_t part) {
-    const auto size = part + 1 == count ? target.size() - part * each : each;
-    failures[part] = read_at(fd_.get(), part * each, target.subspan(part * each, size));
+    const auto offset = part * each;
+    const auto bytes = target.subspan(offset, part + 1 == count ? target.size() - offset : each);
+    if (from_mapping) {
+      std::memcpy(bytes.data(), data_ + offset, bytes.size());
+    } else {
+      failures[part] = read_at(fd_.get(), offset, bytes);
+    }
   };
   std::vector<std::jthread> helpers;
   for (std::size_t part = 1; part < count; ++part) {
@@ -134,6 +153,26 @@ result<void> shared_memory::copy_to(std::span<std::byte> target) const {
   return {};
 }
 
+result<std::size_t> shared_memory::touch(std::size_t at_most_bytes) {
+  const auto begin = touched_bytes_.load(std::memory_order_relaxed);
+  const auto slice = bytes().subspan(begin).first(std::min(at_most_bytes, size_ - begin));
+  if (const int failure = touch_pages(slice); failure != 0) {
+    return fail_errno("touching shared memory", failure);
+  }
+  touched_bytes_.store(begin + slice.size(), std::memory_order_release);
+  return size_ - begin - slice.size();
+}
+
+std::size_t shared_memory::let_go(std::size_t at_most_bytes) {
+  const auto end = touched_bytes_.load(std::memory_order_relaxed);
+  auto begin = end - std::min(at_most_bytes, end);
+  begin -= begin % static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  touched_bytes_.store(begin, std::memory_order_release);
+  // Shared memory is not lost by this. Where the kernel refuses, the end of the mapping does it.
+  if (end > begin) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
+  return begin;
+}
+
 shared_memory::~shared_memory() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
@@ -141,7 +180,8 @@ shared_memory::~shared_memory() {
 shared_memory::shared_memory(shared_memory&& other) noexcept
     : fd_(std::move(other.fd_)),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      touched_bytes_(other.touched_bytes_.exchange(0)) {}
 
 shared_memory& shared_memory::operator=(shared_memory&& other) noexcept {
   if (this == &other) return *this;
@@ -149,6 +189,7 @@ shared_memory& shared_memory::operator=(shared_memory&& other) noexcept {
   fd_ = std::move(other.fd_);
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
+  touched_bytes_ = other.touched_bytes_.exchange(0);
   return *this;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <ftrt/error.hpp>
 #include <schemas/unique_fd.hpp>
@@ -17,7 +18,9 @@ using ftrt::unique_fd;
 //   auto memory = shared_memory::create("ftrt-progress", 1 << 20);
 //   auto same = shared_memory::map(received_fd, 1 << 20, shared_memory::access::read_only);
 //
-// Move-only; unmaps and closes on destruction. Not synchronised: the layouts in it are.
+// Move-only; unmaps and closes on destruction, which takes 10-20 ms for each GB that was touched
+// and holds up every other thread of the process that maps or unmaps: let_go() first where that
+// matters. Not synchronised: the layouts in it are.
 class shared_memory {
  public:
   enum class access { read_only, read_write };
@@ -38,10 +41,23 @@ class shared_memory {
   shared_memory& operator=(const shared_memory&) = delete;
 
   // Copies the first target.size() bytes, on as many threads as there are cores (at most four)
-  // where that is much. Reads the descriptor instead of the mapping: of memory that this process
-  // has not touched yet, each page would cost a fault. Not atomic against writers. Blocks for the
-  // copy.
+  // where that is much. From the mapping where all of it was touched by touch(), else from the
+  // descriptor: of memory that this process has not touched yet, each page would cost a fault. Not
+  // atomic against writers. Blocks for the copy.
   [[nodiscard]] result<void> copy_to(std::span<std::byte> target) const;
+
+  // Makes the next pages present in this process, at most so many bytes (a multiple of the page
+  // size), and says how many bytes are left. The kernel keeps other threads from mapping memory
+  // meanwhile: ask for a few MB at a time, and not at a low priority. An error: the kernel has no
+  // memory for it, or none of the file's; what was touched before stays so.
+  [[nodiscard]] result<std::size_t> touch(std::size_t at_most_bytes);
+  // The reverse: takes pages that touch() made present out of this process, the last first, and
+  // says how many bytes are left. What is in them stays where it is, in the file.
+  std::size_t let_go(std::size_t at_most_bytes);
+  // Whether touch() has reached the end. One thread touches and lets go; any may ask.
+  [[nodiscard]] bool touched() const {
+    return size_ > 0 && touched_bytes_.load(std::memory_order_acquire) == size_;
+  }
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
@@ -53,6 +69,7 @@ class shared_memory {
   unique_fd fd_;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  std::atomic<std::size_t> touched_bytes_{0};  // from the beginning
 };
 
 }  // namespace ftrt::storage

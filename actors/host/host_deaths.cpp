@@ -42,6 +42,7 @@ void host_table::settle_death(const entry_ptr& worker, std::string cause) {
     forget_spare(worker);
   } else {
     notices_.push_back({notice::kind::exited, worker->rank, worker->incarnation, {}});
+    postpone_spares();  // a recovery begins
   }
   changed_.notify_all();
 }

@@ -106,6 +106,7 @@ class host_table final : public worker_host {
   void deliver_notices();
   void on_lifeline(const entry_ptr& worker);
   void order_due_spare();
+  void tell_sources();
   void give_back_outlived();
   void kill_late_spares();
   [[nodiscard]] int patience_ms() const;
@@ -126,6 +127,9 @@ class host_table final : public worker_host {
   [[nodiscard]] bool hand_out_spare(const fork_request& request);
   void forget_spare(const entry_ptr& spare);
   void postpone_spares();
+  [[nodiscard]] std::vector<entry_ptr> likely_sources() const;
+  [[nodiscard]] bool must_hear(const worker_entry& spare,
+                               const std::vector<entry_ptr>& sources) const;
   [[nodiscard]] std::chrono::nanoseconds next_look_at_spares() const;
   [[nodiscard]] result<entry_ptr> make_entry(const fork_request& request,
                                              std::vector<unique_fd>& for_worker);
@@ -162,7 +166,9 @@ class host_table final : public worker_host {
   std::vector<entry_ptr> spares_;              // without a rank yet, warm or not
   std::map<std::uint32_t, std::weak_ptr<worker_entry>> by_serial_;
   std::uint32_t last_serial_ = 0;
-  std::chrono::nanoseconds spare_due_{};  // not before this is the next one forked
+  // Not before this is the next one forked, or one told of other sources: a rank was lost or
+  // started shortly before.
+  std::chrono::nanoseconds spare_due_{};
   // Dead, and nobody needs their memories any more. They are given back when this time has come.
   std::vector<entry_ptr> outlived_;
   std::chrono::nanoseconds outlived_due_ = std::chrono::nanoseconds::max();

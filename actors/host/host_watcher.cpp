@@ -46,6 +46,7 @@ void host_table::watch() {
     replace_silent_zygote();
     revive_zygote();
     kill_late_spares();
+    tell_sources();
     order_due_spare();
     give_back_outlived();
     deliver_notices();

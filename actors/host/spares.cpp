@@ -68,11 +68,53 @@ void host_table::kill_late_spares() {
 std::chrono::nanoseconds host_table::next_look_at_spares() const {
   auto next = std::chrono::nanoseconds::max();
   if (ending_ || !zygote_ready_) return next;
-  if (spares_.size() < config_.spares) next = spare_due_;
+  const auto sources = likely_sources();
+  const bool any_must_hear = std::ranges::any_of(
+      spares_, [&](const entry_ptr& spare) { return must_hear(*spare, sources); });
+  if (spares_.size() < config_.spares || any_must_hear) next = spare_due_;
   for (const auto& spare : spares_) {
     if (!spare->warm && !spare->doomed) next = std::min(next, spare->warm_by);
   }
   return next;
+}
+
+// Those that the recovery would most likely have a new rank copy from: the lowest that live. Of two
+// ranks one survives a single death. Each costs a spare two MB of page tables for a GB.
+std::vector<host_table::entry_ptr> host_table::likely_sources() const {
+  std::vector<entry_ptr> sources;
+  for (const auto& [rank, incarnation] : newest_) {
+    if (sources.size() == protocol::max_sources) break;
+    if (auto worker = find_living(rank)) sources.push_back(std::move(worker));
+  }
+  return sources;
+}
+
+bool host_table::must_hear(const worker_entry& spare, const std::vector<entry_ptr>& sources) const {
+  return spare.warm && !spare.doomed && !sources.empty() &&
+         !std::ranges::equal(spare.sources, sources, {}, {}, &worker_entry::serial);
+}
+
+// So that it has mapped their memories before it is needed. Not while a recovery is under way,
+// whose time this would take.
+void host_table::tell_sources() {
+  const std::lock_guard lock{mutex_};
+  if (ending_ || monotonic_now() < spare_due_) return;
+  const auto sources = likely_sources();
+  std::vector<int> descriptors;
+  std::vector<std::uint32_t> serials;
+  for (const auto& source : sources) {
+    descriptors.push_back(source->state.fd().get());
+    serials.push_back(source->serial);
+  }
+  const protocol::expect_sources request{static_cast<std::uint32_t>(sources.size())};
+  for (const auto& spare : spares_) {
+    if (!must_hear(*spare, sources)) continue;
+    // Where it cannot be told, it copies more slowly. It is not told twice.
+    spare->sources = serials;
+    if (auto sent = protocol::send_packet(spare->lifeline.get(), request, descriptors); !sent) {
+      log().debug("spare {}: {}", spare->serial, sent.error().describe());
+    }
+  }
 }
 
 void host_table::order_due_spare() {

@@ -11,6 +11,7 @@
 #include <schemas/unique_fd.hpp>
 #include <storage/shared_memory.hpp>
 #include <string>
+#include <vector>
 
 namespace ftrt::host {
 
@@ -56,6 +57,7 @@ struct worker_entry {
   // Written under the table's lock before `dead`.
   bool warm = false;                   // a spare that may be handed out
   std::chrono::nanoseconds warm_by{};  // a spare that is not warm by then is given up
+  std::vector<std::uint32_t> sources;  // whose state a warm spare was told to expect, by serial
   bool doomed = false;                 // ftrt sent SIGKILL, or will as soon as there is a process
   std::string kill_cause;              // why ftrt killed it; empty where it did not
   std::string exit_cause;              // "killed by signal 9 (SIGKILL)"

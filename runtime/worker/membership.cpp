@@ -58,7 +58,8 @@ class mapper {
 }  // namespace
 
 result<join_command> prepare_join(const protocol::join& request, std::vector<unique_fd> descriptors,
-                                  const training_program& program, rank_id own_rank) {
+                                  const training_program& program, rank_id own_rank,
+                                  const source_memories* sources) {
   if (auto fits = check(request, descriptors.size(), program, own_rank); !fits) {
     return tl::unexpected(fits.error());
   }
@@ -74,8 +75,12 @@ result<join_command> prepare_join(const protocol::join& request, std::vector<uni
                                        "bucket memory of rank " + std::to_string(rank)));
   }
   if (next != descriptors.end()) {
-    command.source_state = maps.map(std::move(*next), program.layout().arena_bytes,
-                                    access::read_only, "memory with the state to copy");
+    if (sources != nullptr) command.source_state = sources->find(*next);
+    if (!command.source_state) {
+      command.source_state = std::make_shared<shared_memory>(
+          maps.map(std::move(*next), program.layout().arena_bytes, access::read_only,
+                   "memory with the state to copy"));
+    }
   }
   if (maps.failed()) return tl::unexpected(*maps.failed());
   return command;

@@ -38,7 +38,8 @@ rank_worker::rank_worker(training_program& program, worker_setup setup)
       incarnation_(setup.incarnation),
       lifeline_(std::move(setup.lifeline)),
       link_(std::move(setup.control)),
-      memory_(std::move(setup.memory)) {}
+      memory_(std::move(setup.memory)),
+      sources_(std::move(setup.sources)) {}
 
 rank_worker::~rank_worker() = default;
 
@@ -171,7 +172,7 @@ void rank_worker::on_join(const protocol::join& request, std::vector<unique_fd> 
                         text_of(generation) + " is over; this worker is at " + text_of(generation_),
                         {}});
   }
-  auto command = prepare_join(request, std::move(descriptors), program_, rank_);
+  auto command = prepare_join(request, std::move(descriptors), program_, rank_, sources_.get());
   if (!command) return refuse_join(request, std::move(command.error()));
   // A newer generation revokes the older ones, whether we were told so or not.
   if (generation_.value() > 0 && !gate_.is_revoked(generation_)) on_revoke(generation_);
@@ -210,6 +211,7 @@ void rank_worker::on_train(generation_id generation) {
   phase_ = worker_phase::training;
   reports_.forget_reports();
   post(train_command{generation});
+  if (sources_) sources_->give_back_later();
 }
 
 void rank_worker::on_revoke(generation_id generation) {

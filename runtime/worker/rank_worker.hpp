@@ -7,6 +7,7 @@
 #include <runtime/worker/control_link.hpp>
 #include <runtime/worker/generation_gate.hpp>
 #include <runtime/worker/report_book.hpp>
+#include <runtime/worker/source_memories.hpp>
 #include <runtime/worker/training_outbox.hpp>
 #include <runtime/worker/training_thread.hpp>
 #include <schemas/protocol/channel.hpp>
@@ -25,6 +26,7 @@ struct worker_setup {
   unique_fd control;   // SOCK_STREAM
   unique_fd lifeline;  // SOCK_SEQPACKET
   worker_memory memory;
+  std::unique_ptr<source_memories> sources = nullptr;  // of one that was a spare; else nullptr
 };
 
 // The control thread of one worker: reads commands from control, hands them to the training thread,
@@ -81,6 +83,8 @@ class rank_worker {
   unique_fd lifeline_;
   control_link link_;
   worker_memory memory_;  // moved to the training thread by begin()
+  // The training thread copies from these, and ends before them.
+  std::unique_ptr<source_memories> sources_;
   storage::shared_memory progress_memory_;
   std::unique_ptr<storage::progress_reader> progress_;
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <variant>
 
 namespace ftrt::worker {
@@ -71,13 +72,27 @@ bool is_bad_packet(error_code code) {
          code == error_code::refused;
 }
 
-protocol::assign wait_for_identity(int lifeline) {
+void expect_sources(const protocol::expect_sources& request, std::vector<unique_fd> descriptors,
+                    source_memories& sources) {
+  const auto refuse = [](const std::string& why) { say("refused: expect_sources: " + why); };
+  if (descriptors.size() != request.count) {
+    return refuse("expected " + std::to_string(request.count) + " descriptors, found " +
+                  std::to_string(descriptors.size()));
+  }
+  if (auto done = sources.expect(std::move(descriptors)); !done) refuse(done.error().describe());
+}
+
+protocol::assign wait_for_identity(int lifeline, source_memories& sources) {
   while (true) {
     pollfd fd{lifeline, POLLIN, 0};
     if (::poll(&fd, 1, -1) <= 0) continue;
-    const auto packet = protocol::receive_packet(lifeline);
+    auto packet = protocol::receive_packet(lifeline);
     if (packet) {
       if (const auto* identity = std::get_if<protocol::assign>(&packet->body)) return *identity;
+      if (const auto* request = std::get_if<protocol::expect_sources>(&packet->body)) {
+        expect_sources(*request, std::move(packet->descriptors), sources);
+        continue;
+      }
       say("refused: " + std::string{protocol::name_of(packet->body)} + " before it has a rank");
     } else if (is_bad_packet(packet.error().code)) {
       say("refused: " + packet.error().describe());
@@ -90,7 +105,7 @@ protocol::assign wait_for_identity(int lifeline) {
 }  // namespace
 
 result<protocol::assign> wait_as_spare(training_program& program, int lifeline,
-                                       const worker_memory& memory) {
+                                       const worker_memory& memory, source_memories& sources) {
   if (auto warm = warm_up_beside(program, lifeline, memory); !warm) {
     return tl::unexpected(std::move(warm.error()));
   }
@@ -99,7 +114,9 @@ result<protocol::assign> wait_as_spare(training_program& program, int lifeline,
     if (said.error().code == protocol::end_of_channel) leave();
     return tl::unexpected(std::move(said.error()));
   }
-  return wait_for_identity(lifeline);
+  const auto identity = wait_for_identity(lifeline, sources);
+  sources.stop_touching();
+  return identity;
 }
 
 }  // namespace ftrt::worker

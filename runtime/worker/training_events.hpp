@@ -2,7 +2,7 @@
 
 #include <ftrt/error.hpp>
 #include <ftrt/types.hpp>
-#include <optional>
+#include <memory>
 #include <schemas/protocol/messages.hpp>
 #include <storage/shared_memory.hpp>
 #include <string>
@@ -19,7 +19,9 @@ struct join_command {
   protocol::join request;
   storage::shared_memory sync_block;
   std::vector<storage::shared_memory> buckets;  // in rank order
-  storage::shared_memory source_state;          // role receive: read-only; else not valid()
+  // Roles receive and load_snapshot: read-only, may be touched ahead; else nullptr. The training
+  // thread is never the last to hold one that was touched.
+  std::shared_ptr<const storage::shared_memory> source_state;
 };
 struct train_command {
   generation_id generation;

@@ -99,8 +99,7 @@ result<protocol::joined> training_loop::join(join_command& command) {
   auto entered = enter(command);
   if (!entered) return tl::unexpected(entered.error());
   try {
-    const auto& source = command.source_state;
-    return trainer_->join(command.request, *entered, source.valid() ? &source : nullptr);
+    return trainer_->join(command.request, *entered, command.source_state.get());
   } catch (...) {
     return fail(error_code::program_error, describe_current_exception());
   }

@@ -60,7 +60,9 @@ std::string joined(const std::vector<std::string>& names) {
 int run_worker(training_program& program, worker_setup setup, bool spare) {
   if (spare) {
     be_named_spare();
-    const auto identity = wait_as_spare(program, setup.lifeline.get(), setup.memory);
+    setup.sources = std::make_unique<source_memories>(program.layout().arena_bytes);
+    const auto identity =
+        wait_as_spare(program, setup.lifeline.get(), setup.memory, *setup.sources);
     if (!identity) {
       say(identity.error().describe());
       return 1;

@@ -113,6 +113,7 @@ std::size_t promised_descriptors(const message& m) {
   if (std::holds_alternative<fork_worker>(m)) return 7;
   if (std::holds_alternative<worker_forked>(m)) return 1;
   if (std::holds_alternative<attach_control>(m)) return 1;
+  if (const auto* sources = std::get_if<expect_sources>(&m)) return sources->count;
   const auto* j = std::get_if<join>(&m);
   if (j == nullptr) return 0;
   const bool with_state = j->role == state_role::receive || j->role == state_role::load_snapshot;

@@ -210,6 +210,10 @@ void read(wire::ProgramFailed::Reader in, program_failed& m) {
 
 void read(wire::SpareReady::Reader, spare_ready&) {}
 
+void read(wire::ExpectSources::Reader in, expect_sources& m) {
+  m.count = in.getCount();
+}
+
 void read(wire::Assign::Reader in, assign& m) {
   m.rank = rank_id{in.getRank()};
   m.incarnation = incarnation_id{in.getIncarnation()};

@@ -205,6 +205,10 @@ void write(const program_failed& m, wire::ProgramFailed::Builder out) {
 
 void write(const spare_ready&, wire::SpareReady::Builder) {}
 
+void write(const expect_sources& m, wire::ExpectSources::Builder out) {
+  out.setCount(m.count);
+}
+
 void write(const assign& m, wire::Assign::Builder out) {
   out.setRank(m.rank.value());
   out.setIncarnation(m.incarnation.value());

@@ -139,6 +139,10 @@ std::string check(const worker_exited& m) {
   return first_of(bad_rank("rank", m.rank, max_world_size), bad_pid(m.pid, 1));
 }
 
+std::string check(const expect_sources& m) {
+  return bad_count("count", m.count, max_sources);
+}
+
 std::string check(const assign& m) {
   return bad_rank("rank", m.rank, max_world_size);
 }

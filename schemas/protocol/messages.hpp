@@ -26,6 +26,8 @@ namespace ftrt::protocol {
 inline constexpr std::uint16_t protocol_version = 1;
 // Windows of data that a run may leave out.
 inline constexpr std::size_t max_left_out = 1024;
+// State memories that a spare maps ahead of need.
+inline constexpr std::uint32_t max_sources = 2;
 
 // ---- control -> zygote -------------------------------------------------------------------------
 
@@ -264,6 +266,13 @@ struct not_finite {
 // A spare -> control, once: warm, and waiting for an identity.
 struct spare_ready {};
 
+// Control -> a waiting spare, any number of times: these are the state memories that it may have to
+// copy from, of `count` ranks, so that it maps them and touches their pages while nobody waits for
+// it. `count` descriptors. Replaces what was said before. No answer.
+struct expect_sources {
+  std::uint32_t count = 0;  // 1 .. max_sources
+};
+
 // Control -> a spare, once: be this incarnation of this rank. Answered by hello.
 struct assign {
   rank_id rank;
@@ -276,7 +285,7 @@ using message =
     std::variant<zygote_configure, fork_worker, zygote_ready, zygote_refused, worker_forked,
                  fork_failed, worker_exited, attach_control, join, train, revoke, request_stop,
                  query, exit_worker, hello, parked, joined, join_failed, peer_lost, snapshot_ready,
-                 finished, program_failed, spare_ready, assign, injure, not_finite>;
+                 finished, program_failed, spare_ready, assign, injure, not_finite, expect_sources>;
 
 // Largest encoded message of any type, and so the bound of a frame's length field.
 inline constexpr std::size_t max_message_bytes = 8u << 20;

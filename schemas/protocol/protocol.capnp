@@ -74,6 +74,9 @@ struct Envelope {
 
     # Control socket, worker -> control.
     notFinite @26 :NotFinite;
+
+    # Lifeline of a spare, control -> worker.
+    expectSources @27 :ExpectSources;
   }
 }
 
@@ -218,9 +221,20 @@ struct SpareReady {
   # need and made a step; it waits for Assign.
 }
 
+struct ExpectSources {
+  # To a spare that is ready, any number of times before Assign: the state memories of the ranks that
+  # it may have to copy from, as descriptors beside it, sealed against shrinking and as large as the
+  # state. The spare maps them and touches their pages in the background; a Join that names one of
+  # them is done faster then. Replaces what was said before. No answer: a spare that cannot use it
+  # says so in its log and waits on.
+
+  count @0 :UInt32;
+  # Of descriptors: 1 or 2.
+}
+
 struct Assign {
   # To a spare, once: be this incarnation of this rank, from now on a worker like any other. Answered
-  # by Hello on the control socket. Everything else that comes before it is refused and counted.
+  # by Hello on the control socket. Everything but ExpectSources that comes before it is refused.
 
   rank @0 :UInt32;
   incarnation @1 :UInt32;

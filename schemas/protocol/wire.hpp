@@ -34,7 +34,8 @@
   X(spare_ready, SpareReady, SPARE_READY)                \
   X(assign, Assign, ASSIGN)                              \
   X(injure, Injure, INJURE)                              \
-  X(not_finite, NotFinite, NOT_FINITE)
+  X(not_finite, NotFinite, NOT_FINITE)                   \
+  X(expect_sources, ExpectSources, EXPECT_SOURCES)
 
 namespace ftrt::protocol {
 

@@ -75,6 +75,50 @@ TEST(shared_memory, an_unsealed_or_short_or_foreign_descriptor_is_refused) {
   EXPECT_EQ(verdict(unique_fd{}, 4096).code, error_code::corrupt);
 }
 
+// Where the file cannot be read any more, only the mapping can.
+void hide_file(const shared_memory& memory) {
+  const unique_fd nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  ASSERT_GE(::dup2(nothing.get(), memory.fd().get()), 0);
+}
+
+TEST(shared_memory, is_copied_from_the_mapping_where_all_of_it_was_touched) {
+  constexpr std::size_t size = (5u << 20) + 17;
+  constexpr std::size_t slice = 2u << 20;
+  auto memory = shared_memory::create("ftrt-test", size).value();
+  for (std::size_t at = 0; at < size; ++at) memory.data()[at] = static_cast<std::byte>(at * 7 / 3);
+  auto same =
+      shared_memory::map(memory.fd().duplicate().value(), size, shared_memory::access::read_only)
+          .value();
+  EXPECT_EQ(same.touch(slice).value(), size - slice);
+  EXPECT_EQ(same.touch(slice).value(), size - 2 * slice);
+  EXPECT_FALSE(same.touched());
+  EXPECT_EQ(same.touch(slice).value(), 0u);
+  EXPECT_EQ(same.touch(slice).value(), 0u) << "there is nothing left to touch";
+  EXPECT_TRUE(same.touched());
+  auto moved = std::move(same);
+  EXPECT_TRUE(moved.touched());
+  hide_file(moved);
+  std::vector<std::byte> copy(size);
+  ASSERT_TRUE(moved.copy_to(copy));
+  EXPECT_TRUE(std::ranges::equal(copy, memory.bytes()));
+}
+
+TEST(shared_memory, is_copied_from_its_file_where_not_all_of_it_was_touched) {
+  constexpr std::size_t size = 3 * 4096 + 5;
+  auto memory = shared_memory::create("ftrt-test", size).value();
+  memory.data()[size - 1] = std::byte{9};
+  std::vector<std::byte> copy(size);
+  EXPECT_EQ(memory.touch(size).value(), 0u);
+  EXPECT_EQ(memory.let_go(4096), 2 * 4096u) << "whole pages, the last first";
+  EXPECT_FALSE(memory.touched());
+  ASSERT_TRUE(memory.copy_to(copy));
+  EXPECT_EQ(copy[size - 1], std::byte{9});
+  EXPECT_EQ(memory.let_go(1u << 20), 0u);
+  EXPECT_EQ(memory.data()[size - 1], std::byte{9}) << "nothing is lost";
+  hide_file(memory);
+  EXPECT_FALSE(memory.copy_to(copy));
+}
+
 TEST(shared_memory, outlives_the_process_that_wrote_it) {
   auto memory = shared_memory::create("ftrt-test", 4096).value();
   child_process writer{[&] {

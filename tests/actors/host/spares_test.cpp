@@ -6,12 +6,14 @@
 #include <actors/host/host_table.hpp>
 #include <actors/host/process_signals.hpp>
 #include <actors/host/process_state.hpp>
+#include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <fstream>
 #include <ftrt/scenario.hpp>
 #include <mutex>
 #include <set>
+#include <tests/support/mappings.hpp>
 
 namespace ftrt::host {
 namespace {
@@ -121,6 +123,19 @@ class spares : public ::testing::Test {
     return eventually([&] { return table_->warm_spares().size() == count; });
   }
 
+  // Whether every warm spare has mapped the state of these, and of nobody else.
+  [[nodiscard]] bool expects_exactly(
+      std::vector<std::shared_ptr<const worker_entry>> workers) const {
+    std::set<ino_t> expected;
+    for (const auto& each : workers) expected.insert(test::inode_of(each->state.fd().get()));
+    const auto pids = table_->warm_spares();
+    return !pids.empty() && std::ranges::all_of(pids, [&](pid_t pid) {
+      std::set<ino_t> found;
+      for (const auto& [inode, _] : test::foreign_mappings(pid, "ftrt-state")) found.insert(inode);
+      return found == expected;
+    });
+  }
+
   listener listener_;
   std::unique_ptr<host_table> table_;
 };
@@ -195,6 +210,31 @@ TEST_F(spares, a_dead_zygote_is_replaced_while_ranks_and_spare_live_on) {
   ::kill(rank, SIGKILL);
   ASSERT_TRUE(listener_.hears("exited 0.1")) << "though nobody reaps for it";
   EXPECT_TRUE(worker(0)->dead);
+}
+
+TEST_F(spares, a_ready_spare_is_told_whose_state_it_may_have_to_copy) {
+  start(1);
+  spawn(0, 1);
+  spawn(1, 1);
+  ASSERT_TRUE(eventually([&] { return expects_exactly({worker(0), worker(1)}); }));
+}
+
+TEST_F(spares, a_spare_is_told_again_when_a_rank_was_replaced) {
+  start(2);
+  ASSERT_TRUE(has_spares(2));
+  spawn(0, 1);
+  spawn(1, 1);
+  ASSERT_TRUE(has_spares(2));
+  ASSERT_TRUE(eventually([&] { return expects_exactly({worker(0), worker(1)}); }));
+  const auto dead = worker(1);
+  ::kill(dead->pid, SIGKILL);
+  ASSERT_TRUE(listener_.hears("exited 1.1"));
+  spawn(1, 2);
+  ASSERT_TRUE(has_spares(2));
+  EXPECT_TRUE(eventually([&] {
+    return expects_exactly({worker(0), worker(1)});
+  })) << "the one that waited, and the one that is new";
+  EXPECT_EQ(worker(1)->incarnation, incarnation_id{2});
 }
 
 TEST_F(spares, the_end_takes_every_spare_along) {

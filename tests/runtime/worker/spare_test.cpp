@@ -1,12 +1,16 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <tests/runtime/worker/worker_rig.hpp>
+#include <tests/support/mappings.hpp>
+#include <thread>
 
 // What a spare does before and after it becomes a rank.
 namespace ftrt {
@@ -31,6 +35,112 @@ std::size_t resident_kb(int pid, const std::string& name) {
     if (ours && line.starts_with("Rss:")) sum += std::stoul(line.substr(4));
   }
   return sum;
+}
+
+bool eventually(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + mini_control::patience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(1ms);  // neither a page nor a mapping has an event
+  }
+  return true;
+}
+
+void tell_sources(const worker_end& spare, const std::vector<int>& descriptors) {
+  const protocol::expect_sources request{static_cast<std::uint32_t>(descriptors.size())};
+  ASSERT_TRUE(protocol::send_packet(spare.lifeline.get(), request, descriptors));
+}
+
+// Whether the process has so many memories of this size mapped that are others' state, all pages
+// present.
+bool has_sources(int pid, std::size_t count, std::size_t size) {
+  const auto all = test::foreign_mappings(pid, "state");
+  return all.size() == count &&
+         std::ranges::all_of(all, [&](const auto& each) { return each.second >= size; });
+}
+
+// Rank 1 dies and the spare takes its place, with the state of rank 0.
+void replace_rank_1(
+    mini_control& control, const std::function<void()>& before_assign = [] {}) {
+  control.kill(1, SIGKILL);
+  EXPECT_EQ(control.expect<protocol::peer_lost>(0).lost, std::vector{rank_id{1}});
+  control.send(0, protocol::revoke{generation_id{1}});
+  const auto parked = control.expect<protocol::parked>(0);
+  before_assign();
+  control.assign_spare(1);
+  const auto role =
+      parked.decided ? protocol::state_role::apply_prepared : protocol::state_role::keep;
+  const auto from = parked.decided ? parked.prepared.value() : parked.committed.value();
+  control.join_and_train(2, {{0, role, from, 0}, {1, protocol::state_role::receive, from, 0}});
+}
+
+TEST(spare_worker, a_spare_maps_its_sources_ahead_joins_from_them_and_gives_them_back) {
+  mini_control control{worker_program()};
+  start_two_ranks(control, small_scenario());
+  const auto& spare = control.fork_spare();
+  const int pid = spare.pid;
+  tell_sources(spare, {control.at(0).state.fd().get(), control.at(1).state.fd().get()});
+  ASSERT_TRUE(eventually([&] { return has_sources(pid, 2, control.at(0).state.size()); }));
+  control.wait_committed(0, 100);
+  replace_rank_1(control);
+  EXPECT_EQ(finish(control).weights_digest, fault_free_digest());
+  EXPECT_TRUE(eventually([&] { return has_sources(pid, 0, 0); })) << "of a rank that is dead, too";
+  dismiss(control, {0, 1});
+}
+
+TEST(spare_worker, a_spare_that_is_assigned_in_the_midst_of_touching_joins_at_once) {
+  auto values = small_scenario();
+  values.model.layers = {16, 2500, 2500, 4};  // 50 MB, which takes a while
+  values.train.epochs = 1;
+  mini_control control{worker_program()};
+  start_two_ranks(control, values);
+  const auto& spare = control.fork_spare();
+  const int pid = spare.pid;
+  control.wait_committed(0, 1);
+  replace_rank_1(control, [&] {
+    tell_sources(spare, {control.at(0).state.fd().get(), control.at(1).state.fd().get()});
+  });
+  finish(control);  // with one digest
+  EXPECT_TRUE(eventually([&] { return has_sources(pid, 0, 0); }));
+  dismiss(control, {0, 1});
+}
+
+TEST(spare_worker, a_spare_whose_sources_are_gone_joins_from_another) {
+  mini_control control{worker_program()};
+  start_two_ranks(control, small_scenario());
+  const auto& spare = control.fork_spare();
+  const int pid = spare.pid;
+  {
+    const auto size = control.at(0).state.size();
+    const auto gone = storage::shared_memory::create("state", size).value();
+    tell_sources(spare, {gone.fd().get()});
+    ASSERT_TRUE(eventually([&] { return has_sources(pid, 1, size); }));
+  }
+  control.wait_committed(0, 100);
+  replace_rank_1(control);
+  EXPECT_EQ(finish(control).weights_digest, fault_free_digest());
+  EXPECT_TRUE(eventually([&] { return has_sources(pid, 0, 0); }));
+  dismiss(control, {0, 1});
+}
+
+TEST(spare_worker, sources_that_do_not_fit_are_refused_and_the_spare_waits_on) {
+  mini_control control{worker_program()};
+  start_two_ranks(control, small_scenario());
+  const auto& spare = control.fork_spare();
+  const auto& state = control.at(0).state;
+  tell_sources(spare, {state.fd().get()});
+  const protocol::expect_sources two{2};
+  ASSERT_TRUE(protocol::send_packet(spare.lifeline.get(), two, std::vector{state.fd().get()}));
+  const auto small = storage::shared_memory::create("state", state.size() / 2).value();
+  tell_sources(spare, {state.fd().get(), small.fd().get()});
+  const unique_fd unsealed{::memfd_create("state", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  ASSERT_EQ(::ftruncate(unsealed.get(), static_cast<off_t>(state.size())), 0);
+  tell_sources(spare, {unsealed.get()});
+  const auto& other = control.at(1).state;
+  tell_sources(spare, {other.fd().get(), state.fd().get()});  // after all these
+  EXPECT_TRUE(eventually([&] { return has_sources(spare.pid, 2, state.size()); }));
+  replace_rank_1(control);
+  EXPECT_EQ(finish(control).weights_digest, fault_free_digest());
 }
 
 TEST(spare_worker, a_spare_is_assigned_joins_and_the_weights_match) {

@@ -231,6 +231,7 @@ TEST_F(packets, the_promised_number_of_descriptors_follows_from_the_message) {
   EXPECT_EQ(promised_descriptors(worker_forked{}), 1u);
   EXPECT_EQ(promised_descriptors(attach_control{}), 1u);
   EXPECT_EQ(promised_descriptors(query{}), 0u);
+  EXPECT_EQ(promised_descriptors(expect_sources{2}), 2u);
   join m;
   m.world_size = 3;
   EXPECT_EQ(promised_descriptors(m), 4u);

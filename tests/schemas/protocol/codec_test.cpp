@@ -99,6 +99,8 @@ TEST_F(codec, a_field_beyond_its_limit_is_refused_by_the_sender) {
   EXPECT_EQ(refusal_of(join_failed{{}, error_code{0}, ""}), invalid);
   EXPECT_EQ(refusal_of(peer_lost{{}, std::vector<rank_id>(max_world_size + 1)}), invalid);
   EXPECT_EQ(refusal_of(parked{{}, iteration_id{5}, iteration_id{5}}), invalid);
+  EXPECT_EQ(refusal_of(expect_sources{0}), invalid);
+  EXPECT_EQ(refusal_of(expect_sources{max_sources + 1}), invalid);
   snapshot_ready part;
   EXPECT_EQ(refusal_of(part), invalid);  // no parts at all
   part.parts = part.part = 2;

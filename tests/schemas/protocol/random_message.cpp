@@ -51,6 +51,9 @@ void fill(message_source& s, zygote_configure& m) {
 void fill(message_source& s, fork_worker& m) {
   m = {any_rank(s), any_number<incarnation_id>(s), static_cast<std::uint32_t>(s.number())};
 }
+void fill(message_source& s, expect_sources& m) {
+  m = {static_cast<std::uint32_t>(1 + s.below(max_sources))};
+}
 void fill(message_source& s, assign& m) {
   m = {any_rank(s), any_number<incarnation_id>(s)};
 }
@@ -169,6 +172,9 @@ void fill(message_source&, Empty&) {}
 auto fields(const zygote_configure& m) {
   const auto& [a, b] = m;
   return std::tie(a, b);
+}
+auto fields(const expect_sources& m) {
+  return std::tie(m.count);
 }
 auto fields(const assign& m) {
   const auto& [a, b] = m;
