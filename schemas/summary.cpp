@@ -27,7 +27,8 @@ json to_json_object(const recovery_record& r) {
             {"park_ms", number(r.times.park_ms)},
             {"spawn_ms", number(r.times.spawn_ms)},
             {"join_ms", number(r.times.join_ms)},
-            {"first_step_ms", number(r.times.first_step_ms)}}}};
+            {"first_step_ms", number(r.times.first_step_ms)},
+            {"state_ms", number(r.times.state_ms)}}}};
 }
 
 json to_json_object(const expectation& e) {

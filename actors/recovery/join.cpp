@@ -67,6 +67,7 @@ void engine::handle(const worker_joined& e) {
   m->stands = standing::joined;
   m->has_state = true;
   m->digest = cat(e.joined.iteration, " ", e.joined.state_digest);
+  m->state_ns = e.joined.state_ns;
   because(cat("rank ", e.rank, " joined"));
   if (all([](const member& each) { return each.stands == standing::joined; })) compare_joined();
 }
@@ -212,6 +213,8 @@ recovery_times engine::times_of(const loss& lost, time_point resumed_at) const {
   times.park_ms = ms(lost.detected_at, parked);
   times.spawn_ms = ms(parked, rested);
   times.join_ms = ms(rested, trained);
+  const std::uint64_t state_ns = s_.ranks[lost.rank.value()].state_ns;
+  times.state_ms = std::min(times.join_ms, static_cast<double>(state_ns) / 1e6);
   times.first_step_ms = ms(trained, std::max(trained, resumed_at));
   return times;
 }

@@ -106,6 +106,7 @@ struct member {
   protocol::state_role role = protocol::state_role::initial;  // in the newest join
   std::string source;                                         // "survivor:0", "snapshot:400"
   std::string digest;                                         // joined
+  std::uint64_t state_ns = 0;  // what copying or loading that state took it
   std::optional<finish_report> finish;
   std::optional<std::string> program_error;
   bool gave_up = false;     // has left an iteration whose numbers are not finite

@@ -14,6 +14,7 @@ struct recovery_times {
   double spawn_ms = 0;       // until every lost rank had a new worker (what parking left of it)
   double join_ms = 0;        // until all had state and communicator, digests compared
   double first_step_ms = 0;  // until the next iteration was committed
+  double state_ms = 0;       // the part of join_ms in which the rank copied or loaded its state
 };
 
 // One return from the loss of one or more ranks.

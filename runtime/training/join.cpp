@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <runtime/training/trainer_impl.hpp>
 #include <span>
@@ -14,6 +15,8 @@ using training::join_word;
 using training::whole;
 
 namespace {
+
+using clock = std::chrono::steady_clock;
 
 // The words of an exchange that this rank contributed to, if every rank did.
 template <class Word, class Contribution>
@@ -66,21 +69,30 @@ result<protocol::joined> trainer::impl::join(const protocol::join& request,
   digest_every = request.digest_every;
   left_out = request.left_out;
   const bool kept = request.role == state_role::keep || request.role == state_role::apply_prepared;
+  auto begun = clock::now();
   if (auto ok = take_role(request, source_state); !ok) return tl::unexpected(std::move(ok.error()));
+  std::chrono::nanoseconds took = clock::now() - begun;
 
-  comm = std::move(next);
+  auto last = std::exchange(comm, std::move(next));
   comm->on_wait([this] { progress.wait_on(); });
   rank = request.rank;
   world_size = request.world_size;
   // Sources stand still from here until the digests have been exchanged.
   if (auto ok = comm->barrier(); !ok) return tl::unexpected(std::move(ok.error()));
   hurt(training::injury_moment::join, request.iteration);
+  // Unmapping the buckets of a large model takes as long as a good part of its copy: the newcomers
+  // copy meanwhile.
+  last.reset();
   if (request.role == state_role::receive) {
+    begun = clock::now();
     if (auto ok = receive_state(request, source_state); !ok) {
       return tl::unexpected(std::move(ok.error()));
     }
+    took += clock::now() - begun;
   }
-  return compare_digests(request, kept);
+  auto joined = compare_digests(request, kept);
+  if (joined && !kept) joined->state_ns = static_cast<std::uint64_t>(took.count());
+  return joined;
 }
 
 // What this rank can do for its state on its own, before it meets the others.

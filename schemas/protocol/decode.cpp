@@ -161,6 +161,7 @@ void read(wire::Joined::Reader in, joined& m) {
   m.generation = generation_id{in.getGeneration()};
   m.iteration = iteration_id{in.getIteration()};
   m.state_digest = string_of(in.getStateDigest());
+  m.state_ns = in.getStateNs();
 }
 
 void read(wire::JoinFailed::Reader in, join_failed& m) {

@@ -163,6 +163,7 @@ void write(const joined& m, wire::Joined::Builder out) {
   out.setGeneration(m.generation.value());
   out.setIteration(m.iteration.value());
   out.setStateDigest(text(m.state_digest));
+  out.setStateNs(m.state_ns);
 }
 
 void write(const join_failed& m, wire::JoinFailed::Builder out) {

@@ -209,7 +209,8 @@ struct parked {
 struct joined {
   generation_id generation;
   iteration_id iteration;
-  std::string state_digest;  // xxh3-128 of the state arena, 32 hex digits
+  std::string state_digest;    // xxh3-128 of the state arena, 32 hex digits
+  std::uint64_t state_ns = 0;  // what copying or loading it took; 0 where it kept its own
 };
 
 struct join_failed {

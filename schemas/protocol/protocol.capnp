@@ -371,6 +371,8 @@ struct Joined {
   iteration @1 :UInt64;
   stateDigest @2 :Text;
   # xxh3-128 of the state arena, 32 hex digits; at most 64 bytes.
+  stateNs @3 :UInt64;
+  # What copying or loading that state took; 0 where it kept its own.
 }
 
 enum ErrorCode {

@@ -89,6 +89,8 @@ TEST_F(small_run, all_ranks_killed_at_once_come_back_from_shared_memory_and_weig
                        double{times["spawn_ms"]} + double{times["join_ms"]} +
                        double{times["first_step_ms"]};
     EXPECT_NEAR(sum, recovery["resumed_ms"], 0.01) << recovery.dump();
+    EXPECT_GT(double{times["state_ms"]}, 0) << recovery.dump();
+    EXPECT_LE(double{times["state_ms"]}, double{times["join_ms"]}) << recovery.dump();
   }
   EXPECT_EQ(done.summary["weights_digest"], fault_free_digest());
 }

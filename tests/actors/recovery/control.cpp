@@ -151,6 +151,7 @@ void simulator::carry_out(const record_recovery& a) {
     require(part >= 0, "a stretch of the recovery is negative");
   const double sum = t.detect_ms + t.park_ms + t.spawn_ms + t.join_ms + t.first_step_ms;
   require(std::abs(sum - a.resumed_ms) < 1e-3, "the stretches are not the whole");
+  require(t.state_ms >= 0 && t.state_ms <= t.join_ms, "a part is longer than its stretch");
   if (a.source.starts_with("snapshot:")) ++result_.from_snapshots;
   if (a.source.starts_with("checkpoint:")) ++result_.from_checkpoints;
 }

@@ -209,7 +209,7 @@ TEST(recovery_ladder, the_milliseconds_of_a_recovery_are_told_stretch_by_stretch
   s.hello(r1);
   s.pass(milliseconds(29));
   s.join(r0);
-  s.join(r1);
+  s.join(r1, "same", milliseconds(20));
   s.pass(milliseconds(39));
   s.commit(8);
   const auto recovered = s.one<record_recovery>();
@@ -218,6 +218,7 @@ TEST(recovery_ladder, the_milliseconds_of_a_recovery_are_told_stretch_by_stretch
   EXPECT_DOUBLE_EQ(recovered->times.park_ms, 10);
   EXPECT_DOUBLE_EQ(recovered->times.spawn_ms, 20);
   EXPECT_DOUBLE_EQ(recovered->times.join_ms, 31);
+  EXPECT_DOUBLE_EQ(recovered->times.state_ms, 20);
   EXPECT_DOUBLE_EQ(recovered->times.first_step_ms, 40);
   EXPECT_DOUBLE_EQ(recovered->resumed_ms, 107);
   bool told = false;

@@ -114,8 +114,9 @@ class stage {
         newest(r),
         {generation(), iteration_id{committed}, iteration_id{prepared}, decided, has_state}});
   }
-  void join(rank_id r, const std::string& digest = "same") {
-    feed(worker_joined{r, newest(r), {generation(), now().from, digest}});
+  void join(rank_id r, const std::string& digest = "same", milliseconds state_took = {}) {
+    const auto state_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds{state_took}.count());
+    feed(worker_joined{r, newest(r), {generation(), now().from, digest, state_ns}});
   }
   void fail_to_join(rank_id r, error_code code, const std::string& text = "no") {
     feed(worker_join_failed{r, newest(r), {generation(), code, text}});

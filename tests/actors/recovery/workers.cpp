@@ -193,7 +193,9 @@ void simulator::complete_join(worker& w) {
           "rank " + std::to_string(w.rank.value()) + " joined with another iteration's state");
   w.has_state = true;
   set_place(w, worker_phase::joined, w.generation);
-  from_worker(w, worker_joined{w.rank, w.incarnation, {j.generation, w.committed, digest(w)}});
+  from_worker(w, worker_joined{w.rank,
+                               w.incarnation,
+                               {j.generation, w.committed, digest(w), dice_.next()}});
 }
 
 void simulator::fail_join(worker& w, error_code code) {
@@ -218,7 +220,8 @@ void simulator::contribute(worker& w) {
   w.decided = false;
   w.prepared_in = w.generation;
   group& g = groups_[w.generation.value()];
-  if (any_damage_ && is_wrong(w)) g.wrong[k] ^= w.content;
+  // Mixed, so that what it adds does not cancel what is wrong in its own state.
+  if (any_damage_ && is_wrong(w)) g.wrong[k] ^= next_content(w.content, k);
   g.stop[k] = g.stop[k] || w.stop_bit;
   g.not_finite[k] = g.not_finite[k] || std::exchange(w.nan, false);
   if (++g.contributed[k] < ranks_.size()) return;

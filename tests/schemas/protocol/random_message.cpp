@@ -121,7 +121,7 @@ void fill(message_source& s, parked& m) {
        coin(s), coin(s)};
 }
 void fill(message_source& s, joined& m) {
-  m = {any_number<generation_id>(s), any_number<iteration_id>(s), digest(s)};
+  m = {any_number<generation_id>(s), any_number<iteration_id>(s), digest(s), s.number()};
 }
 void fill(message_source& s, join_failed& m) {
   m = {any_number<generation_id>(s), static_cast<error_code>(1 + s.below(15)), s.text(300)};
@@ -229,8 +229,8 @@ auto fields(const parked& m) {
   return std::tie(a, b, c, d, e);
 }
 auto fields(const joined& m) {
-  const auto& [a, b, c] = m;
-  return std::tie(a, b, c);
+  const auto& [a, b, c, d] = m;
+  return std::tie(a, b, c, d);
 }
 auto fields(const join_failed& m) {
   const auto& [a, b, c] = m;
