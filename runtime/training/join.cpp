@@ -90,6 +90,9 @@ result<protocol::joined> trainer::impl::join(const protocol::join& request,
     }
     took += clock::now() - begun;
   }
+  // A survivor that read its state for the digest now would take memory from the copies, for which
+  // all wait.
+  if (auto ok = comm->barrier(); !ok) return tl::unexpected(std::move(ok.error()));
   auto joined = compare_digests(request, kept);
   if (joined && !kept) joined->state_ns = static_cast<std::uint64_t>(took.count());
   return joined;

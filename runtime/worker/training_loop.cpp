@@ -78,6 +78,7 @@ void training_loop::end() {
 void training_loop::handle(join_command& command) {
   const auto generation = command.request.generation;
   joined_ = {};
+  hold_.reset();  // of a join that no train followed: a copy may use all cores
   if (command.request.role > protocol::state_role::apply_prepared) has_state_ = false;
   auto answer = join(command);
   if (answer) {
