@@ -14,7 +14,9 @@
 namespace ftrt::actors {
 namespace {
 
-constexpr std::chrono::milliseconds interval{1};
+// Between two looks at what is due. Each takes a core some 60 us, and those are the ranks' cores.
+constexpr std::chrono::nanoseconds shortest_pause = std::chrono::milliseconds{1};
+constexpr std::chrono::nanoseconds longest_pause = std::chrono::milliseconds{20};
 
 std::string trainer_of(rank_id rank) {
   return "trainer:" + std::to_string(rank.value());
@@ -45,15 +47,42 @@ struct chaos_state {
 
   static constexpr const char* name = "chaos";
 
+  // An iteration's time, by the two newest looks between which one was committed.
+  iteration_id seen;
+  std::chrono::nanoseconds seen_at{};
+  std::chrono::nanoseconds step{};
+
   void look() {
     settle_orders(*context, true);
-    auto faults = schedule->due(newest_commit(), now());
+    const auto committed = newest_commit();
+    const auto looked_at = now();
+    auto faults = schedule->due(committed, looked_at);
     // What is due together happens together: nothing does once this process is gone.
     std::ranges::stable_partition(faults, [](const due_fault& fault) {
       return fault.what.kind != chaos_kind::kill_supervisor;
     });
     for (const auto& fault : faults) cause(fault);
-    self->delayed_send(self, interval, chaos_tick{});
+    learn_pace(committed, looked_at);
+    self->delayed_send(self, pause(committed, looked_at), chaos_tick{});
+  }
+
+  void learn_pace(iteration_id committed, std::chrono::nanoseconds looked_at) {
+    if (committed == seen) return;
+    if (committed > seen && seen.value() > 0) {
+      const auto count = static_cast<std::int64_t>(committed.value() - seen.value());
+      step = (looked_at - seen_at) / count;
+    }
+    seen = committed;
+    seen_at = looked_at;
+  }
+
+  // Half of what is left until the next fault, so that a pace that has doubled is no reason to come
+  // late. Orders are settled as soon as they are obeyed.
+  [[nodiscard]] std::chrono::nanoseconds pause(iteration_id committed,
+                                               std::chrono::nanoseconds looked_at) const {
+    if (!context->orders->empty()) return shortest_pause;
+    const auto left = schedule->next_due(committed, looked_at, step) - looked_at;
+    return std::clamp(left / 2, shortest_pause, longest_pause);
   }
 
   // The one clock that no fault lets jump: each jump would be followed by the next at once.
@@ -158,7 +187,7 @@ chaos_actor spawn_chaos(caf::actor_system& system, const run_context& context,
     give_orders(context, fault);
   }
   // On a thread of its own: it writes to the log before it acts, and is as exact as a look each
-  // millisecond can be.
+  // millisecond can be, once a fault is near.
   return system.spawn<caf::detached>(chaos_behavior, &context, &schedule);
 }
 

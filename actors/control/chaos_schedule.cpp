@@ -64,6 +64,14 @@ std::vector<due_fault> chaos_schedule::due(iteration_id committed, time_point no
   return faults;
 }
 
+chaos_schedule::time_point chaos_schedule::next_due(iteration_id committed, time_point now,
+                                                    time_point step) const {
+  const std::lock_guard lock{mutex_};
+  time_point next = time_point::max();
+  for (const auto& p : plans_) next = std::min(next, next_due_of(p, committed, now, step));
+  return next;
+}
+
 std::vector<std::size_t> chaos_schedule::unfired() const {
   const std::lock_guard lock{mutex_};
   std::vector<std::size_t> entries;
@@ -121,6 +129,19 @@ bool chaos_schedule::is_due(plan& p, iteration_id committed, time_point now) {
   if (p.next_iteration > 0) return committed.value() + p.lead() >= p.next_iteration;
   if (p.next_time.count() == 0) p.next_time = now + interval(p);
   return now >= p.next_time;
+}
+
+chaos_schedule::time_point chaos_schedule::next_due_of(const plan& p, iteration_id committed,
+                                                       time_point now, time_point step) {
+  if (p.done || p.at_once()) return time_point::max();
+  const std::uint64_t reached = committed.value() + p.lead();
+  if (reached < p.next_iteration) {
+    const auto left = static_cast<double>(p.next_iteration - reached);
+    const auto longest = static_cast<double>(std::chrono::nanoseconds{std::chrono::hours{1}}.count());
+    return now + time_point{static_cast<std::int64_t>(
+                     std::min(longest, left * static_cast<double>(step.count())))};
+  }
+  return std::max(now, p.next_time);
 }
 
 void chaos_schedule::advance(plan& p, iteration_id committed, time_point now) {

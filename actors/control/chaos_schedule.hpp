@@ -39,6 +39,10 @@ class chaos_schedule {
   // to count at the first call with committed > 0.
   [[nodiscard]] std::vector<due_fault> due(iteration_id committed, time_point now);
 
+  // When the next fault will be due if an iteration takes `step`, never before `now`; the largest
+  // time: none ever will be.
+  [[nodiscard]] time_point next_due(iteration_id committed, time_point now, time_point step) const;
+
   // Entries that have not fired once.
   [[nodiscard]] std::vector<std::size_t> unfired() const;
   // The fault that the `firing`th firing of an entry came to, meant for that iteration.
@@ -64,6 +68,8 @@ class chaos_schedule {
   static void take_up(plan& p, const fault_history& history);
   [[nodiscard]] static chaos_entry fault_of(const plan& p, iteration_id committed);
   [[nodiscard]] static bool is_due(plan& p, iteration_id committed, time_point now);
+  [[nodiscard]] static time_point next_due_of(const plan& p, iteration_id committed, time_point now,
+                                              time_point step);
   static void advance(plan& p, iteration_id committed, time_point now);
   [[nodiscard]] static time_point interval(plan& p);
 

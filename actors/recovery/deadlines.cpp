@@ -57,6 +57,10 @@ void engine::group_is_late() {
     if (s_.at != phase::ended) regroup();
     return;
   }
+  if (s_.final_pause) {
+    because("the final checkpoint is tried again");
+    return regroup();
+  }
   const bool again = ++s_.asks <= max_asks;
   if (again) arm(s_.group_wait, limits_.checkpoint_timeout);
   because(again ? "asked again" : "no answer");
@@ -74,9 +78,10 @@ void engine::stop_is_late() {
     if (m.stands != standing::absent)
       act(kill_worker{rank, m.incarnation, "the stop's deadline passed"});
   });
-  end(run_outcome::stopped,
-      cat("the stop's deadline passed while ", to_string(s_.at),
-          "; no final checkpoint was committed; the newest commit was iteration ", s_.highest));
+  const std::string why = s_.final_failure.empty() ? "" : cat(" (", s_.final_failure, ")");
+  end(run_outcome::stopped, cat("the stop's deadline passed while ", to_string(s_.at),
+                                "; no final checkpoint was committed", why,
+                                "; the newest commit was iteration ", s_.highest));
 }
 
 }  // namespace ftrt::recovery

@@ -5,11 +5,6 @@
 
 // How a run ends.
 namespace ftrt::recovery {
-namespace {
-
-constexpr std::uint32_t max_final_retries = 2;
-
-}  // namespace
 
 bool operator==(const finish_report& a, const finish_report& b) {
   const auto bits = [](double d) { return std::bit_cast<std::uint64_t>(d); };
@@ -71,6 +66,7 @@ void engine::compare_finished() {
 void engine::handle(const final_checkpoint_settled& e) {
   if (s_.at != phase::finishing || e.iteration != s_.highest)
     return because("that checkpoint is not awaited");
+  if (!e.committed && s_.final_pause) return because("it is to be tried again already");
   if (!e.committed) return retry_or_fail_final(e.text);
   std::optional<protocol::finished> last;
   for (const member& m : s_.ranks)
@@ -81,16 +77,24 @@ void engine::handle(const final_checkpoint_settled& e) {
 }
 
 // C17: without its final checkpoint a run has failed. The ranks may still stand, so let them join
-// once more, finish again and snapshot again.
+// once more, finish again and snapshot again: at once, then after longer and longer pauses, in which
+// somebody may make room on a full disk.
 void engine::retry_or_fail_final(const std::string& text) {
-  if (s_.final_retries == max_final_retries)
+  if (s_.final_retries == 0) s_.final_failed_at = now_;
+  const auto left = s_.final_failed_at + limits_.stop_timeout - now_;
+  if (left.count() <= 0)
     return end(run_outcome::failed,
                cat("the final checkpoint of iteration ", s_.highest, " was not committed: ", text));
   ++s_.final_retries;
+  s_.final_failure = text;
   s_.last_cause = cat("the final checkpoint was not committed: ", text);
-  tell(event::kind::checkpoint_failed, std::nullopt, s_.last_cause);
+  tell(event::kind::checkpoint_failed, std::nullopt,
+       cat(s_.last_cause, "; it is tried again for ",
+           std::chrono::ceil<std::chrono::seconds>(left).count(), " s"));
   because(s_.last_cause);
-  regroup();
+  if (s_.final_retries == 1) return regroup();
+  s_.final_pause = true;
+  arm(s_.group_wait, std::min(left, pause_after(s_.final_retries - 1)));
 }
 
 void engine::handle(const stop_requested& e) {

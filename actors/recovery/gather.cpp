@@ -10,6 +10,7 @@ void engine::regroup() {
   s_.at = phase::gathering;
   s_.group_wait = {};
   s_.verdict_wait = {};
+  s_.final_pause = false;
   for_each_rank([&](rank_id rank, member& m) {
     if (m.program_error && is_member(m)) doom(rank, cat("program error: ", *m.program_error));
   });

@@ -172,6 +172,9 @@ struct state {
 
   bool stop_wanted = false;
   std::uint32_t final_retries = 0;
+  time_point final_failed_at{};  // the first time
+  std::string final_failure;     // the newest one
+  bool final_pause = false;      // finishing: what `group_wait` waits for is the next attempt
 
   std::uint64_t last_token = 0;
   deadline group_wait;    // joining, choosing, finishing

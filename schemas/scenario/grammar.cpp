@@ -203,7 +203,8 @@ const std::vector<key_spec>& key_rows() {
     {"supervision", "join_timeout", duration, FTRT_AT(supervision.join_timeout), timeout, {},
      "How long all ranks may take to enter a new generation."},
     {"supervision", "stop_timeout", duration, FTRT_AT(supervision.stop_timeout), timeout, {},
-     "How long an orderly stop may take, its last checkpoint included."},
+     "How long an orderly stop may take, its last checkpoint included; and for how long a final "
+     "checkpoint that fails is tried again."},
     {"supervision", "grace_period", duration, FTRT_AT(supervision.grace_period), timeout, {},
      "How long workers outlive the command when it is killed."},
     {"supervision", "hang_detection", boolean, FTRT_AT(supervision.hang_detection), none, {},

@@ -139,6 +139,24 @@ void backoff_grows(draft& of) {
                   {}});
 }
 
+// Half of the restarts are kept for failures, and one rank alone has nobody to be slower than.
+void stragglers_can_be_replaced(draft& of) {
+  if (!sound(of, {"supervision.on_straggler", "supervision.max_restarts", "cluster.ranks"})) return;
+  const auto& policy = of.values.supervision;
+  if (policy.on_straggler != straggler_policy::replace) return;
+  if (of.values.cluster.ranks < 2) {
+    of.complain_at("supervision.on_straggler", {"cluster.ranks"},
+                   {"\"report\" for a single rank, or at least 2 ranks",
+                    "\"replace\" with ranks = " + text(of.values.cluster.ranks),
+                    "a straggler is slower than other ranks"});
+  } else if (policy.max_restarts < 2) {
+    of.complain_at("supervision.on_straggler", {"supervision.max_restarts"},
+                   {"\"report\", or a max_restarts of at least 2",
+                    "\"replace\" with max_restarts = " + text(policy.max_restarts),
+                    "a straggler is replaced with the first half of the restarts only"});
+  }
+}
+
 void recoveries_can_be_met(draft& of) {
   if (!sound(of, {"expect.min_recoveries", "expect.max_recoveries"})) return;
   const auto& wanted = of.values.expect;
@@ -221,6 +239,9 @@ constexpr std::array rows{
     rule{"`cluster.communicator` is `\"shm\"` for the CPU and `\"nccl\"` for CUDA.",
          communicator_meets_device},
     rule{"`supervision.backoff_initial` is at most `supervision.backoff_max`.", backoff_grows},
+    rule{"`supervision.on_straggler = \"replace\"` needs at least 2 `cluster.ranks` and a "
+         "`supervision.max_restarts` of at least 2.",
+         stragglers_can_be_replaced},
     rule{"`expect.min_recoveries` is at most `expect.max_recoveries`.", recoveries_can_be_met},
     rule{"A key that is marked as one of a choice (\"sgd:\", \"cnn:\", \"synthetic:\") has a value "
          "other than its default only with that choice, so that none is silently ignored; the "

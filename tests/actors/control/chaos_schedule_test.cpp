@@ -38,6 +38,33 @@ TEST(chaos_schedule, iterations_that_come_again_after_a_rollback_fire_nothing_ag
   EXPECT_EQ(schedule.due(iteration_id{600}, 7s).size(), 1U);
 }
 
+TEST(chaos_schedule, the_next_fault_is_expected_by_the_pace_of_the_run) {
+  auto entry = kill_of(0);
+  entry.at_iteration = 300;
+  chaos_schedule schedule{{entry}, 2};
+  EXPECT_EQ(schedule.next_due(iteration_id{200}, 5s, 10ms), 5s + 1s);
+  EXPECT_EQ(schedule.next_due(iteration_id{299}, 5s, 10ms), 5s + 10ms);
+  EXPECT_EQ(schedule.next_due(iteration_id{300}, 5s, 10ms), 5s) << "it is due";
+  EXPECT_EQ(schedule.next_due(iteration_id{200}, 5s, 0ms), 5s) << "the pace is not known";
+  EXPECT_LE(schedule.next_due({}, 5s, 1000h), 5s + 1h) << "no overflow";
+  EXPECT_EQ(schedule.due(iteration_id{300}, 6s).size(), 1U);
+  EXPECT_EQ(schedule.next_due(iteration_id{300}, 6s, 10ms), chaos_schedule::time_point::max());
+}
+
+TEST(chaos_schedule, the_next_fault_by_the_clock_or_ahead_of_its_iteration_is_expected_too) {
+  auto timed = kill_of(0);
+  timed.every = 2s;
+  chaos_schedule by_clock{{timed}, 2};
+  EXPECT_EQ(by_clock.next_due({}, 5s, 10ms), 5s) << "it begins to count with the first commit";
+  EXPECT_TRUE(by_clock.due(iteration_id{1}, 5s).empty());
+  EXPECT_EQ(by_clock.next_due(iteration_id{1}, 6s, 10ms), 7s);
+
+  auto ordered = kill_of(1);
+  ordered.kind = chaos_kind::flip_bit;
+  ordered.at_iteration = chaos_schedule::lead + 200;
+  EXPECT_EQ((chaos_schedule{{ordered}, 2}.next_due(iteration_id{100}, 5s, 10ms)), 5s + 1s);
+}
+
 TEST(chaos_schedule, wrong_numbers_are_ordered_ahead_of_their_exact_iteration) {
   auto entry = kill_of(1);
   entry.kind = chaos_kind::flip_bit;
