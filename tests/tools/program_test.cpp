@@ -134,10 +134,12 @@ TEST(ftrt_program, a_reader_that_leaves_early_is_no_failure_and_a_full_disk_is_o
   EXPECT_THAT(piped.errors, IsEmpty());
 
   const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
-  const auto blocked = run_ftrt(folder.path(), {"runs"}, full);
+  for (const std::string command : {"runs", "--version", "--help"}) {
+    const auto blocked = run_ftrt(folder.path(), {command}, full);
+    EXPECT_EQ(blocked.code, 1) << command;
+    EXPECT_THAT(blocked.errors, HasSubstr("cannot write the output")) << command;
+  }
   ::close(full);
-  EXPECT_EQ(blocked.code, 1);
-  EXPECT_THAT(blocked.errors, HasSubstr("cannot write the output"));
 }
 
 }  // namespace

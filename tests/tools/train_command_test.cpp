@@ -1,5 +1,6 @@
 #include "tools/ftrt/train_command.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 
 #include <condition_variable>
@@ -110,6 +111,14 @@ TEST_F(train_command, a_completed_run_ends_with_0_a_story_and_a_summary_file) {
   const auto summary = nlohmann::json::parse(test::read_file(asked_.summary));
   EXPECT_EQ(summary.at("status"), "completed");
   EXPECT_EQ(folder_.entries(), 1u) << "no temporary file stays";
+}
+
+TEST_F(train_command, a_story_that_finds_no_room_is_told_of_and_fails_no_training) {
+  const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  output nowhere{full};
+  EXPECT_EQ(train(asked_, ending_with("completed", ""), interrupts_, nowhere, errors_), 0);
+  ::close(full);
+  EXPECT_THAT(stderr_.text(), HasSubstr("cannot write the output: No space left on device"));
 }
 
 TEST_F(train_command, a_failed_run_ends_with_1_the_cause_on_stderr_and_a_summary_file) {

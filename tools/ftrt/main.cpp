@@ -131,8 +131,9 @@ int run_command(int argument_count, char** arguments) {
   output errors(stderr_fd);
   const parsed request = parse_options(argument_count, arguments);
   if (!request.go_on) {
-    (request.code == exit_code::done ? out : errors).write(request.text);
-    return static_cast<int>(request.code);
+    const bool asked_for = request.code == exit_code::done;
+    (asked_for ? out : errors).write(request.text);
+    return static_cast<int>(asked_for ? check_written(out, errors) : request.code);
   }
   try {
     return perform(request.values, out, errors);

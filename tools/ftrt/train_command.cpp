@@ -167,6 +167,8 @@ int train(const options& asked, const starter& start, signals& interrupts, outpu
   if (ended.started && ended.summary.status == "failed") {
     errors.write("ftrt: the run failed: " + printable(ended.summary.error) + '\n');
   }
+  // A story that nobody could read makes no training fail, but is no secret.
+  if (!summary_to_stdout(asked)) (void)check_written(out, errors);
   complain_of_expectations(ended.summary, errors);
   int code = code_of(ended, watched.stopped_by(), errors);
   if (ended.started && ended.summary.status == "stopped" && !ended.summary.error.empty() &&
