@@ -1,9 +1,16 @@
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <runtime/worker/children.hpp>
+#include <runtime/worker/memory_keeper.hpp>
+#include <string>
+#include <system_error>
 
 namespace ftrt::worker {
 namespace {
@@ -20,9 +27,29 @@ void wait_for(int pid) {
   }
 }
 
+// Of a folder of /proc. Source: proc_pid_stat(5).
+bool is_own_keeper(const std::filesystem::path& process) {
+  std::ifstream fields{process / "stat"};
+  std::string pid, name, state;
+  int parent = 0;
+  return fields >> pid >> name >> state >> parent && parent == ::getpid() &&
+         name == "(" + std::string{keeper_name} + ")";
+}
+
+// Not from /proc/PID/task/TID/children, which not every kernel has.
+std::vector<int> find_own_keepers() {
+  std::vector<int> found;
+  std::error_code failed;
+  std::filesystem::directory_iterator all{"/proc", failed};
+  for (; !failed && all != std::filesystem::directory_iterator{}; all.increment(failed)) {
+    if (is_own_keeper(all->path())) found.push_back(std::atoi(all->path().filename().c_str()));
+  }
+  return found;
+}
+
 }  // namespace
 
-std::optional<children::ended> children::next_ended() const {
+std::optional<children::ended> children::next_ended() {
   while (true) {
     siginfo_t news{};
     const int done = ::waitid(P_ALL, 0, &news, WEXITED | WNOHANG | WNOWAIT);
@@ -32,12 +59,8 @@ std::optional<children::ended> children::next_ended() const {
         std::ranges::find_if(alive_, [&](const child& c) { return c.pid == news.si_pid; });
     if (known != alive_.end()) return ended{*known, wait_status_of(news)};
     wait_for(news.si_pid);  // a keeper, or a helper that a user's library started
+    std::erase(keepers_, news.si_pid);
   }
-}
-
-bool children::any() {
-  siginfo_t news{};
-  return ::waitid(P_ALL, 0, &news, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
 void children::reap(const ended& gone) {
@@ -47,6 +70,18 @@ void children::reap(const ended& gone) {
 
 void children::kill_all() {
   for (const auto& c : alive_) ::kill(c.pid, SIGKILL);
+}
+
+// Their numbers are theirs until they are reaped, which is for us to do.
+void children::kill_keepers() {
+  keepers_ = find_own_keepers();
+  // For a moment a worker has the name of the keeper that it starts.
+  std::erase_if(keepers_, [this](int pid) { return is_worker(pid); });
+  for (const int pid : keepers_) ::kill(pid, SIGKILL);
+}
+
+bool children::is_worker(int pid) const {
+  return std::ranges::any_of(alive_, [&](const child& c) { return c.pid == pid; });
 }
 
 }  // namespace ftrt::worker

@@ -10,6 +10,10 @@ namespace ftrt::worker {
 
 // The zygote's children: who they are, until they are reaped. Nobody else in the process may wait
 // for children. One thread.
+//
+// Those that it knows are the workers, and their memories' keepers once it has looked for them.
+// What else the process may have, a helper that a user's library started, is reaped and never
+// waited for.
 class children {
  public:
   struct child {
@@ -29,15 +33,21 @@ class children {
   // One child that has ended, or none; the same one until it is reaped. Control is told before
   // that: so long it can read the status from the kernel, and afterwards our word is on its way.
   // Does not block.
-  [[nodiscard]] std::optional<ended> next_ended() const;
-  // Whether this process has a child at all, known or not.
-  [[nodiscard]] static bool any();
+  [[nodiscard]] std::optional<ended> next_ended();
   void reap(const ended& gone);
-  // SIGKILL to all, stopped ones too. They are still to be reaped.
+  // SIGKILL to all workers, stopped ones too. They are still to be reaped.
   void kill_all();
 
+  // SIGKILL to all keepers (memory_keeper), stopped ones too: for when the workers are gone. They
+  // are reaped by next_ended(). Reads /proc.
+  void kill_keepers();
+  [[nodiscard]] bool has_keepers() const { return !keepers_.empty(); }
+
  private:
+  [[nodiscard]] bool is_worker(int pid) const;
+
   std::vector<child> alive_;
+  std::vector<int> keepers_;  // that were killed and not reaped yet
 };
 
 }  // namespace ftrt::worker

@@ -24,7 +24,6 @@ namespace {
 
 // An uninterruptible child cannot be reaped; it is fenced, not waited for.
 constexpr std::chrono::seconds patience_after_kill{5};
-constexpr std::chrono::seconds patience_with_keepers{2};
 constexpr std::chrono::seconds send_patience{10};
 constexpr std::size_t fork_descriptors = 7;
 
@@ -301,31 +300,22 @@ void zygote::send(const protocol::message& m, std::span<const int> descriptors) 
 
 void zygote::end_children() {
   channel_.reset();
-  reap_until(clock::now() + values_.supervision.grace_period);
+  reap_until(clock::now() + values_.supervision.grace_period, [&] { return children_.empty(); });
   if (!children_.empty()) {
     say(std::to_string(children_.size()) +
         " workers did not leave within the grace period: SIGKILL");
     children_.kill_all();
-    reap_until(clock::now() + patience_after_kill);
+    reap_until(clock::now() + patience_after_kill, [&] { return children_.empty(); });
   }
-  reap_keepers_until(clock::now() + patience_with_keepers);
+  // Nobody recovers any more. A stopped one would not leave with its lifeline.
+  children_.kill_keepers();
+  reap_until(clock::now() + patience_after_kill, [&] { return !children_.has_keepers(); });
 }
 
-void zygote::reap_until(clock::time_point deadline) {
+void zygote::reap_until(clock::time_point deadline, const std::function<bool()>& done) {
   do {
     on_children();
-    if (children_.empty()) return;
-    std::array fds{pollfd{child_signals_.get(), POLLIN, 0}};
-    if (!wait_for(fds, deadline)) return;
-  } while (true);
-}
-
-// They leave when their lifelines end, and take a large memory's time for it. What a user's library
-// started may never end.
-void zygote::reap_keepers_until(clock::time_point deadline) {
-  do {
-    on_children();
-    if (!children::any()) return;
+    if (done()) return;
     std::array fds{pollfd{child_signals_.get(), POLLIN, 0}};
     if (!wait_for(fds, deadline)) return;
   } while (true);

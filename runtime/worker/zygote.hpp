@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <ftrt/scenario.hpp>
+#include <functional>
 #include <memory>
 #include <runtime/training/trainer.hpp>
 #include <runtime/worker/children.hpp>
@@ -17,7 +18,7 @@ namespace ftrt::worker {
 //
 // It is the parent of all workers and alone can reap them; control gets a pidfd of each. When the
 // channel to control ends, its children end too: by themselves, since their lifelines end, or by
-// SIGKILL after supervision.grace_period. Nothing is left behind.
+// SIGKILL after supervision.grace_period; then their memories' keepers. Nothing is left behind.
 class zygote {
  public:
   // `channel`: SOCK_SEQPACKET to control.
@@ -42,8 +43,7 @@ class zygote {
   void on_children();
   void send(const protocol::message& m, std::span<const int> descriptors = {});
   void end_children();
-  void reap_until(clock::time_point deadline);
-  void reap_keepers_until(clock::time_point deadline);
+  void reap_until(clock::time_point deadline, const std::function<bool()>& done);
 
   unique_fd channel_;
   unique_fd child_signals_;

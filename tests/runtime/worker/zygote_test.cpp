@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <set>
 #include <string>
 #include <tests/runtime/worker/worker_rig.hpp>
+#include <tests/support/processes.hpp>
 
 // What the zygote answers, and what it makes of a child.
 namespace ftrt {
@@ -115,6 +117,57 @@ TEST(worker_process, a_worker_writes_no_core_file_unless_asked_to) {
   ::getrlimit(RLIMIT_CORE, &own);
   EXPECT_EQ(core_limit(false), 0u);
   EXPECT_EQ(core_limit(true), own.rlim_cur);
+}
+
+// Of one rank's memory, whose process is the only one that the zygote has forked. It stands still,
+// so that it cannot leave before a test has looked at it.
+class stopped_keeper {
+ public:
+  explicit stopped_keeper(const mini_control& control) {
+    const auto found = test::children_named(control.zygote_pid(), "ftrt-keeper");
+    EXPECT_EQ(found.size(), 1u);
+    if (found.empty()) return;
+    pid_ = found.front();
+    pidfd_ = test::open_pidfd(pid_);
+    ::kill(pid_, SIGSTOP);
+  }
+  ~stopped_keeper() {
+    if (!test::ends_within(pidfd_, 0ms) && pid_ > 0) ::kill(pid_, SIGKILL);
+  }
+  stopped_keeper(const stopped_keeper&) = delete;
+  stopped_keeper& operator=(const stopped_keeper&) = delete;
+
+  [[nodiscard]] std::size_t resident_bytes() const { return test::resident_bytes(pid_); }
+  [[nodiscard]] bool ends() const { return test::ends_within(pidfd_, mini_control::patience); }
+  void go_on() const { ::kill(pid_, SIGCONT); }
+
+ private:
+  int pid_ = 0;
+  unique_fd pidfd_;
+};
+
+TEST(worker_process, a_killed_rank_is_dead_while_its_keeper_still_holds_its_memory) {
+  mini_control control{worker_program()};
+  control.start(small_scenario());
+  const auto pid = control.fork(0).pid;
+  const stopped_keeper keeper{control};
+  const auto resident = test::resident_bytes(pid);
+  control.kill(0, SIGKILL);
+  EXPECT_TRUE(mini_control::ends_within(control.at(0).pidfd, mini_control::patience));
+  EXPECT_GT(keeper.resident_bytes(), resident / 2);
+  EXPECT_GT(resident, std::size_t{10} << 20) << "LibTorch alone has more";
+  keeper.go_on();
+  EXPECT_TRUE(keeper.ends()) << "by itself, as nobody has ended the lifeline";
+}
+
+TEST(worker_process, a_keeper_that_is_stopped_does_not_outlive_its_zygote) {
+  mini_control control{worker_program()};
+  control.start(small_scenario());
+  control.fork(0);
+  const stopped_keeper keeper{control};
+  control.close_channel();
+  EXPECT_EQ(control.wait_for_zygote(), 0);
+  EXPECT_TRUE(keeper.ends());
 }
 
 }  // namespace
