@@ -111,10 +111,10 @@ void host_table::enlist(const entry_ptr& worker) {
 
 // The kernel takes 8 ms to take back the memories of a model of a million parameters, and neither
 // an actor nor the thread that sees deaths has them to spare, nor has a rank that was just started
-// a core.
+// a core. The lifeline stays open meanwhile: with its end the worker's keeper would let go of a
+// memory as well.
 void host_table::outlive(entry_ptr worker) {
   constexpr std::chrono::milliseconds after_the_recovery{200};
-  worker->lifeline.reset();
   if (outlived_.empty()) outlived_due_ = monotonic_now() + after_the_recovery;
   outlived_.push_back(std::move(worker));
 }
@@ -123,6 +123,8 @@ void host_table::give_back_outlived() {
   const std::lock_guard lock{mutex_};
   if (monotonic_now() < outlived_due_) return;
   outlived_due_ = std::chrono::nanoseconds::max();
+  // Whoever still reads a memory of theirs has no use for it.
+  for (const auto& worker : outlived_) worker->lifeline.reset();
   chores_.post("memories of the dead",
                [outlived = std::exchange(outlived_, {})]() mutable { outlived.clear(); });
 }

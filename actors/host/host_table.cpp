@@ -151,7 +151,7 @@ result<unique_fd> host_table::open_control_socket(rank_id rank, incarnation_id i
   const auto worker = find(rank, incarnation);
   const auto name = "worker of rank " + std::to_string(rank.value()) + ", incarnation " +
                     std::to_string(incarnation.value());
-  if (!worker || worker->dead) return fail(error_code::not_found, name + " is gone");
+  if (!worker || !is_reachable(*worker)) return fail(error_code::not_found, name + " is gone");
   if (worker->control.valid()) return std::move(worker->control);
   auto ends = protocol::socket_pair(SOCK_STREAM);
   if (!ends) return tl::unexpected(ends.error());
@@ -174,7 +174,7 @@ result<void> host_table::send_joins(const std::vector<protocol::join>& joins) {
     const rank_id id{static_cast<std::uint32_t>(rank)};
     const auto newest = newest_.find(id);
     if (newest != newest_.end()) members[rank] = find(id, newest->second);
-    if (!members[rank] || members[rank]->dead) {
+    if (!members[rank] || !is_reachable(*members[rank])) {
       return fail(error_code::not_found, "rank " + std::to_string(rank) + " has no living worker");
     }
   }
@@ -231,7 +231,9 @@ void host_table::end(std::chrono::milliseconds patience) {
   // zygote has nothing left to wait for.
   {
     const std::lock_guard lock{mutex_};
-    for (const auto& item : entries_) item.second->lifeline.reset();
+    for (const auto& item : by_serial_) {
+      if (const auto worker = item.second.lock()) worker->lifeline.reset();
+    }
   }
   zygote_.end(std::chrono::duration_cast<std::chrono::milliseconds>(config_.grace_period) +
               std::chrono::seconds{1});

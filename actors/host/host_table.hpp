@@ -68,7 +68,9 @@ class host_table final : public worker_host {
   [[nodiscard]] result<void> send_joins(const std::vector<protocol::join>& joins) override;
 
   // Ends every process: waits until `deadline` for workers to leave by themselves, then kills.
-  // Afterwards no process of this run is left. Idempotent.
+  // Afterwards no process of this run is left, but for keepers of workers' memories (ADR 0010)
+  // whose zygote was replaced, as nobody of ours reaps them: they leave by themselves, or when they
+  // are continued where somebody stopped them. Idempotent.
   void end(std::chrono::milliseconds patience);
 
  private:

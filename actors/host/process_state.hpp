@@ -20,7 +20,8 @@ namespace ftrt::host {
 // is gone. Any thread; does not block.
 [[nodiscard]] bool is_stopped(pid_t pid);
 
-// Whether the process of a pidfd has ended. Any thread; does not block.
+// Whether the process of a pidfd has ended; false also where that is invalid. Any thread; does not
+// block.
 [[nodiscard]] bool has_ended(int pidfd);
 
 // What the kernel's scheduler has given a thread since it began.

@@ -149,13 +149,15 @@ void host_table::on_lifeline(const entry_ptr& worker) {
 
 bool host_table::hand_out_spare(const fork_request& request) {
   while (true) {
-    const auto found = std::ranges::find_if(
-        spares_, [](const entry_ptr& spare) { return spare->warm && !spare->doomed; });
+    // One that has died by itself is left to its pidfd.
+    const auto found = std::ranges::find_if(spares_, [](const entry_ptr& spare) {
+      return spare->warm && !spare->doomed && is_reachable(*spare);
+    });
     if (found == spares_.end()) return false;
     const auto spare = *found;
-    // It would take its rank and never answer: its memory's keeper holds the other end.
-    if (is_stopped(spare->pid) || has_ended(spare->pidfd.get())) {
-      kill_locked(spare, "a spare that was stopped or is dead");
+    // It would take its rank and never answer.
+    if (is_stopped(spare->pid)) {
+      kill_locked(spare, "a spare that was stopped");
       continue;
     }
     if (protocol::send_packet(spare->lifeline.get(),

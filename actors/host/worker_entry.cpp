@@ -1,3 +1,4 @@
+#include <actors/host/process_state.hpp>
 #include <actors/host/worker_entry.hpp>
 
 namespace ftrt::host {
@@ -11,6 +12,11 @@ void text_tail::append(std::string_view text) {
 std::string text_tail::text() const {
   const std::lock_guard lock{mutex_};
   return text_;
+}
+
+// Its pidfd may have fired though the table has not come to look at it.
+bool is_reachable(const worker_entry& worker) {
+  return !worker.dead && !has_ended(worker.pidfd.get());
 }
 
 }  // namespace ftrt::host

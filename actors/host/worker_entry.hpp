@@ -63,4 +63,8 @@ struct worker_entry {
   std::string exit_cause;              // "killed by signal 9 (SIGKILL)"
 };
 
+// Whether anybody hears what is sent over its lifeline. That the send succeeds says nothing: when a
+// worker has died, its memory's keeper holds the other end still. Under the table's lock.
+[[nodiscard]] bool is_reachable(const worker_entry& worker);
+
 }  // namespace ftrt::host
