@@ -237,7 +237,9 @@ const std::vector<key_spec>& key_rows() {
     {"supervision", "core_dumps", boolean, FTRT_AT(supervision.core_dumps), none, {},
      "Let a crashing worker dump core; its loss is then noticed later."},
     {"supervision", "spares", integer, FTRT_AT(supervision.spares), between(0, 64), {},
-     "Workers that wait, warm and without a rank, for one to be lost. Each needs a rank's memory."},
+     "Workers that wait, warm and without a rank, for one to be lost. Each needs a rank's memory, "
+     "and so does a dead rank for 200 ms and a millisecond for each MiB of state after its death, "
+     "beside its successor and the spare that is forked meanwhile."},
     {"supervision", "digest_every_iterations", integer,
      FTRT_AT(supervision.digest_every_iterations), count, {},
      "Iterations from one comparison of the ranks' states to the next, which finds wrong numbers. "
