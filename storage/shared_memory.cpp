@@ -8,11 +8,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <storage/shared_memory.hpp>
-#include <system_error>
 #include <thread>
-#include <vector>
 
 namespace ftrt::storage {
 namespace {
@@ -137,16 +136,16 @@ result<void> shared_memory::copy_to(std::span<std::byte> target) const {
       failures[part] = read_at(fd_.get(), offset, bytes);
     }
   };
-  std::vector<std::jthread> helpers;
+  std::array<std::jthread, most_copiers> helpers;
   for (std::size_t part = 1; part < count; ++part) {
     try {
-      helpers.emplace_back(copy_part, part);
-    } catch (const std::system_error&) {
-      copy_part(part);  // no thread to be had: slower, and as good
+      helpers.at(part) = std::jthread{copy_part, part};
+    } catch (const std::exception&) {
+      copy_part(part);  // no thread to be had, or no memory for one: slower, and as good
     }
   }
   copy_part(0);
-  helpers.clear();  // joins them
+  for (auto& helper : helpers) helper = {};  // joins it
   for (const int failure : failures) {
     if (failure != 0) return fail_errno("reading shared memory", failure);
   }

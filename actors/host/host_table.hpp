@@ -168,9 +168,10 @@ class host_table final : public worker_host {
   std::vector<entry_ptr> spares_;              // without a rank yet, warm or not
   std::map<std::uint32_t, std::weak_ptr<worker_entry>> by_serial_;
   std::uint32_t last_serial_ = 0;
-  // Not before this is the next one forked, or one told of other sources: a rank was lost or
-  // started shortly before.
+  // A rank was lost or started shortly before: not before these times is the next spare ordered, and
+  // one told of other sources.
   std::chrono::nanoseconds spare_due_{};
+  std::chrono::nanoseconds sources_due_{};
   // Dead, and nobody needs their memories any more. They are given back when this time has come.
   std::vector<entry_ptr> outlived_;
   std::chrono::nanoseconds outlived_due_ = std::chrono::nanoseconds::max();

@@ -46,6 +46,7 @@ pid_t host_table::zygote_pid() const {
 }
 
 void host_table::postpone_spares() {
+  sources_due_ = monotonic_now() + spare_delay;
   spare_due_ = monotonic_now() + spare_delay * (1U << std::min(cold_spares_lost_, most_doublings));
 }
 
@@ -67,11 +68,12 @@ void host_table::kill_late_spares() {
 // When the table must look at its spares again; the largest time: not by itself.
 std::chrono::nanoseconds host_table::next_look_at_spares() const {
   auto next = std::chrono::nanoseconds::max();
-  if (ending_ || !zygote_ready_) return next;
+  if (ending_) return next;
   const auto sources = likely_sources();
   const bool any_must_hear = std::ranges::any_of(
       spares_, [&](const entry_ptr& spare) { return must_hear(*spare, sources); });
-  if (spares_.size() < config_.spares || any_must_hear) next = spare_due_;
+  if (any_must_hear) next = sources_due_;
+  if (zygote_ready_ && spares_.size() < config_.spares) next = std::min(next, spare_due_);
   for (const auto& spare : spares_) {
     if (!spare->warm && !spare->doomed) next = std::min(next, spare->warm_by);
   }
@@ -98,7 +100,7 @@ bool host_table::must_hear(const worker_entry& spare, const std::vector<entry_pt
 // whose time this would take.
 void host_table::tell_sources() {
   const std::lock_guard lock{mutex_};
-  if (ending_ || monotonic_now() < spare_due_) return;
+  if (ending_ || monotonic_now() < sources_due_) return;
   const auto sources = likely_sources();
   std::vector<int> descriptors;
   std::vector<std::uint32_t> serials;

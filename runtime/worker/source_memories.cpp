@@ -62,17 +62,18 @@ result<void> source_memories::expect(std::vector<unique_fd> descriptors) {
     if (!mapped) return tl::unexpected(std::move(mapped.error()));
     now.push_back(std::make_shared<shared_memory>(std::move(*mapped)));
   }
-  {
-    const std::lock_guard lock{mutex_};
-    std::ranges::copy_if(expected_, std::back_inserter(retired_), [&](const memory_ptr& memory) {
-      return std::ranges::find(now, memory) == now.end();
-    });
-  }
-  expected_ = now;
-  return start([this, now = std::move(now)](const std::stop_token& stop) {
+  stop_touching();
+  const std::lock_guard lock{mutex_};  // who gives back waits for what follows
+  auto started = start([this, now](const std::stop_token& stop) {
     touch(stop, now);
     give_back(stop);
   });
+  if (!started) return started;
+  std::ranges::copy_if(expected_, std::back_inserter(retired_), [&](const memory_ptr& memory) {
+    return std::ranges::find(now, memory) == now.end();
+  });
+  expected_ = std::move(now);
+  return {};
 }
 
 std::shared_ptr<const shared_memory> source_memories::find(const unique_fd& file) const {

@@ -40,11 +40,12 @@ class source_memories {
   source_memories& operator=(const source_memories&) = delete;
 
   // These instead of what was said before; what is among both stays as it is. corrupt: one is
-  // unsealed or too small, and nothing has changed.
+  // unsealed or too small; busy and the like: no thread is to be had. After an error the same are
+  // expected as before; after one of the thread, they stay as far touched as they are.
   [[nodiscard]] result<void> expect(std::vector<unique_fd> descriptors);
 
-  // Does not wait for it.
-  void stop_touching() { thread_.request_stop(); }
+  // The thread has ended when this returns.
+  void stop_touching() { thread_ = {}; }
 
   // The mapping of the very file, touched or not; nullptr: there is none.
   [[nodiscard]] std::shared_ptr<const storage::shared_memory> find(const unique_fd& file) const;

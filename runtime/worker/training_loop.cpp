@@ -78,7 +78,7 @@ void training_loop::end() {
 void training_loop::handle(join_command& command) {
   const auto generation = command.request.generation;
   joined_ = {};
-  hold_.reset();  // of a join that no train followed: a copy may use all cores
+  hold_.reset();  // a copy may use all cores, and so may the threads that this one starts
   if (command.request.role > protocol::state_role::apply_prepared) has_state_ = false;
   auto answer = join(command);
   if (answer) {
@@ -128,6 +128,7 @@ result<std::shared_ptr<communicator>> training_loop::enter(join_command& command
 }
 
 void training_loop::handle(const train_command& command) {
+  hold_.reset();
   if (command.generation != joined_ || gate_.is_revoked(command.generation)) {
     outbox_.push(command_refused{"train for generation " +
                                  std::to_string(command.generation.value()) +
@@ -136,7 +137,6 @@ void training_loop::handle(const train_command& command) {
   }
   joined_ = {};
   tell_trainer_to_stop();
-  hold_.reset();
   auto outcome = train();
   if (const auto* left = std::get_if<training_interrupted>(&outcome)) {
     report_interruption(command.generation, left->why);
@@ -164,6 +164,7 @@ void training_loop::report_interruption(generation_id generation, const error& w
 }
 
 void training_loop::handle(const park_command& command) {
+  hold_.reset();
   joined_ = {};
   auto report = park();
   report.generation = command.generation;

@@ -71,7 +71,7 @@ class training_loop {
   std::vector<protocol::injure> early_injuries_;  // before there was a trainer
   std::string why_no_trainer_;
   std::shared_ptr<communicator> comm_;  // of the newest generation that was entered
-  std::optional<core_hold> hold_;       // from a join to the train that follows it
+  std::optional<core_hold> hold_;       // from a join to the next command
   generation_id joined_;                // may train; 0: none
   std::atomic<bool> has_state_{false};
   std::atomic<bool> stop_requested_{false};

@@ -1,9 +1,15 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
+#include <string_view>
 #include <tests/runtime/worker/worker_rig.hpp>
+#include <thread>
 
 // The life of the real worker program, driven through its sockets, with real signals.
 namespace ftrt {
@@ -37,6 +43,43 @@ TEST(worker_process, two_ranks_train_to_the_end_with_one_digest_and_leave_with_0
   const auto gone = control.expect_from_zygote<protocol::worker_exited>();
   EXPECT_TRUE(WIFEXITED(gone.wait_status));
   EXPECT_EQ(WEXITSTATUS(gone.wait_status), 0);
+}
+
+// "0-1", of each thread of the process; of the training thread alone, or of all others.
+std::set<std::string> cores_of(int pid, bool training) {
+  std::set<std::string> found;
+  for (const auto& task :
+       std::filesystem::directory_iterator{"/proc/" + std::to_string(pid) + "/task"}) {
+    std::ifstream status{task.path() / "status"};
+    bool ours = false;
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("Name:")) ours = line.ends_with("ftrt-train") == training;
+      constexpr std::string_view key = "Cpus_allowed_list:\t";
+      if (ours && line.starts_with(key)) found.insert(line.substr(key.size()));
+    }
+  }
+  return found;
+}
+
+// What a thread starts, and what its communicator takes for its cores, it has from then.
+TEST(worker_process, a_training_thread_is_kept_on_one_core_from_its_join_to_the_next_command_alone) {
+  const auto all = cores_of(::getpid(), false);
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core";
+  mini_control control{worker_program()};
+  fork_two_ranks(control, small_scenario());
+  for (const std::uint64_t generation : {1, 2}) {
+    control.send_joins(generation, 2, both_initial);
+    static_cast<void>(control.expect<protocol::joined>(0));
+    static_cast<void>(control.expect<protocol::joined>(1));
+    EXPECT_NE(cores_of(control.at(0).pid, true), all);
+    EXPECT_NE(cores_of(control.at(0).pid, true), cores_of(control.at(1).pid, true));
+    EXPECT_EQ(cores_of(control.at(0).pid, false), all) << "in generation " << generation;
+    control.send(0, protocol::revoke{generation_id{generation}});
+    static_cast<void>(control.expect<protocol::parked>(0));
+    EXPECT_EQ(cores_of(control.at(0).pid, true), all);
+    control.send(1, protocol::revoke{generation_id{generation}});
+    static_cast<void>(control.expect<protocol::parked>(1));
+  }
 }
 
 TEST(worker_process,

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -59,19 +60,36 @@ bool has_sources(int pid, std::size_t count, std::size_t size) {
          std::ranges::all_of(all, [&](const auto& each) { return each.second >= size; });
 }
 
+constexpr auto nothing = [] {};
+
 // Rank 1 dies and the spare takes its place, with the state of rank 0.
-void replace_rank_1(
-    mini_control& control, const std::function<void()>& before_assign = [] {}) {
+void replace_rank_1(mini_control& control, const std::function<void()>& before_assign = nothing,
+                    const std::function<void()>& before_join = nothing) {
   control.kill(1, SIGKILL);
   EXPECT_EQ(control.expect<protocol::peer_lost>(0).lost, std::vector{rank_id{1}});
   control.send(0, protocol::revoke{generation_id{1}});
   const auto parked = control.expect<protocol::parked>(0);
   before_assign();
   control.assign_spare(1);
+  before_join();
   const auto role =
       parked.decided ? protocol::state_role::apply_prepared : protocol::state_role::keep;
   const auto from = parked.decided ? parked.prepared.value() : parked.committed.value();
   control.join_and_train(2, {{0, role, from, 0}, {1, protocol::state_role::receive, from, 0}});
+}
+
+// How much of others' state is present in the process.
+std::size_t present_bytes(int pid) {
+  std::size_t sum = 0;
+  for (const auto& [inode, bytes] : test::foreign_mappings(pid, "state")) sum += bytes;
+  return sum;
+}
+
+// From now on the descriptor is good for writing alone.
+void make_unreadable(const unique_fd& file) {
+  const auto path = "/proc/self/fd/" + std::to_string(file.get());
+  const unique_fd writer{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
+  ASSERT_GE(::dup2(writer.get(), file.get()), 0);
 }
 
 TEST(spare_worker, a_spare_maps_its_sources_ahead_joins_from_them_and_gives_them_back) {
@@ -88,17 +106,34 @@ TEST(spare_worker, a_spare_maps_its_sources_ahead_joins_from_them_and_gives_them
   dismiss(control, {0, 1});
 }
 
+// The join brings the same file, and nobody could read that.
+TEST(spare_worker, a_spare_copies_through_the_mapping_that_it_made_ahead) {
+  mini_control control{worker_program()};
+  start_two_ranks(control, small_scenario());
+  const auto& spare = control.fork_spare();
+  const auto& source = control.at(0).state;
+  tell_sources(spare, {source.fd().get()});
+  ASSERT_TRUE(eventually([&] { return has_sources(spare.pid, 1, source.size()); }));
+  control.wait_committed(0, 100);
+  replace_rank_1(control, nothing, [&] { make_unreadable(source.fd()); });
+  EXPECT_EQ(finish(control).weights_digest, fault_free_digest());
+}
+
 TEST(spare_worker, a_spare_that_is_assigned_in_the_midst_of_touching_joins_at_once) {
   auto values = small_scenario();
-  values.model.layers = {16, 2500, 2500, 4};  // 50 MB, which takes a while
+  values.model.layers = {16, 3500, 3500, 4};  // 100 MB, for which it takes a tenth of a second
   values.train.epochs = 1;
   mini_control control{worker_program()};
   start_two_ranks(control, values);
   const auto& spare = control.fork_spare();
   const int pid = spare.pid;
   control.wait_committed(0, 1);
-  replace_rank_1(control, [&] {
+  const auto touch = [&] {
     tell_sources(spare, {control.at(0).state.fd().get(), control.at(1).state.fd().get()});
+    ASSERT_TRUE(eventually([&] { return present_bytes(pid) > 0; })) << "it has begun";
+  };
+  replace_rank_1(control, touch, [&] {
+    EXPECT_LT(present_bytes(pid), 2 * control.at(0).state.size()) << "nobody waited for its end";
   });
   finish(control);  // with one digest
   EXPECT_TRUE(eventually([&] { return has_sources(pid, 0, 0); }));
@@ -123,7 +158,14 @@ TEST(spare_worker, a_spare_whose_sources_are_gone_joins_from_another) {
   dismiss(control, {0, 1});
 }
 
+std::size_t count_of(const std::string& what, const std::string& text) {
+  std::size_t count = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
 TEST(spare_worker, sources_that_do_not_fit_are_refused_and_the_spare_waits_on) {
+  ::testing::internal::CaptureStderr();  // the zygote's and its workers', too
   mini_control control{worker_program()};
   start_two_ranks(control, small_scenario());
   const auto& spare = control.fork_spare();
@@ -139,6 +181,9 @@ TEST(spare_worker, sources_that_do_not_fit_are_refused_and_the_spare_waits_on) {
   const auto& other = control.at(1).state;
   tell_sources(spare, {other.fd().get(), state.fd().get()});  // after all these
   EXPECT_TRUE(eventually([&] { return has_sources(spare.pid, 2, state.size()); }));
+  const auto said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count_of("refused: expect_sources: ", said), 3U) << said;
+  EXPECT_EQ(count_of("expected 2 descriptors, found 1", said), 1U) << said;
   replace_rank_1(control);
   EXPECT_EQ(finish(control).weights_digest, fault_free_digest());
 }
