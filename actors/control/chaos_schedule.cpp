@@ -137,7 +137,8 @@ chaos_schedule::time_point chaos_schedule::next_due_of(const plan& p, iteration_
   const std::uint64_t reached = committed.value() + p.lead();
   if (reached < p.next_iteration) {
     const auto left = static_cast<double>(p.next_iteration - reached);
-    const auto longest = static_cast<double>(std::chrono::nanoseconds{std::chrono::hours{1}}.count());
+    const auto longest =
+        static_cast<double>(std::chrono::nanoseconds{std::chrono::hours{1}}.count());
     return now + time_point{static_cast<std::int64_t>(
                      std::min(longest, left * static_cast<double>(step.count())))};
   }

@@ -168,8 +168,8 @@ class host_table final : public worker_host {
   std::vector<entry_ptr> spares_;              // without a rank yet, warm or not
   std::map<std::uint32_t, std::weak_ptr<worker_entry>> by_serial_;
   std::uint32_t last_serial_ = 0;
-  // A rank was lost or started shortly before: not before these times is the next spare ordered, and
-  // one told of other sources.
+  // A rank was lost or started shortly before: not before these times is the next spare ordered,
+  // and one told of other sources.
   std::chrono::nanoseconds spare_due_{};
   std::chrono::nanoseconds sources_due_{};
   // Dead, and nobody needs their memories any more. They are given back when this time has come.

@@ -121,8 +121,8 @@ class engine {
   [[nodiscard]] protocol::join join_of(rank_id rank) const;
   void compare_joined();
   void train();
-  // `first_at`: when the generation's first commit was; where only a report tells of it, the time at
-  // which that was heard.
+  // `first_at`: when the generation's first commit was; where only a report tells of it, the time
+  // at which that was heard.
   void note_progress(iteration_id committed, time_point first_at);
   void record_recoveries(time_point resumed_at);
   [[nodiscard]] recovery_times times_of(const loss& lost, time_point resumed_at) const;

@@ -77,8 +77,8 @@ void engine::handle(const final_checkpoint_settled& e) {
 }
 
 // C17: without its final checkpoint a run has failed. The ranks may still stand, so let them join
-// once more, finish again and snapshot again: at once, then after longer and longer pauses, in which
-// somebody may make room on a full disk.
+// once more, finish again and snapshot again: at once, then after longer and longer pauses, in
+// which somebody may make room on a full disk.
 void engine::retry_or_fail_final(const std::string& text) {
   if (s_.final_retries == 0) s_.final_failed_at = now_;
   const auto left = s_.final_failed_at + limits_.stop_timeout - now_;

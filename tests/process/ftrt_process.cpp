@@ -12,7 +12,6 @@
 #include <iterator>
 #include <map>
 #include <sstream>
-#include <thread>
 
 #include "tests/process/ftrt_process.hpp"
 
@@ -200,15 +199,6 @@ finished_run collect(ftrt_process& process, const fs::path& folder) {
   const auto text = read_file(folder / "summary.json");
   if (!text.empty()) done.summary = nlohmann::json::parse(text, nullptr, false);
   return done;
-}
-
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline) {
-  const auto end = clock::now() + deadline;
-  while (!condition()) {
-    if (clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds{2});
-  }
-  return true;
 }
 
 fs::path only_run(const fs::path& folder) {

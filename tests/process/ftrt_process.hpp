@@ -4,11 +4,11 @@
 
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <tests/support/environment.hpp>
+#include <tests/support/eventually.hpp>
 #include <tests/support/temporary_folder.hpp>
 #include <vector>
 
@@ -85,10 +85,6 @@ struct finished_run {
                                  const std::filesystem::path& scenario,
                                  std::vector<std::string> sets = {});
 [[nodiscard]] finished_run collect(ftrt_process& process, const std::filesystem::path& folder);
-
-// Polls until `condition` holds; false at the deadline.
-[[nodiscard]] bool eventually(const std::function<bool()>& condition,
-                              std::chrono::milliseconds deadline = std::chrono::seconds{30});
 
 // The one run under FOLDER/runs.
 [[nodiscard]] std::filesystem::path only_run(const std::filesystem::path& folder);

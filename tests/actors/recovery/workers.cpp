@@ -193,9 +193,8 @@ void simulator::complete_join(worker& w) {
           "rank " + std::to_string(w.rank.value()) + " joined with another iteration's state");
   w.has_state = true;
   set_place(w, worker_phase::joined, w.generation);
-  from_worker(w, worker_joined{w.rank,
-                               w.incarnation,
-                               {j.generation, w.committed, digest(w), dice_.next()}});
+  from_worker(w, worker_joined{
+                     w.rank, w.incarnation, {j.generation, w.committed, digest(w), dice_.next()}});
 }
 
 void simulator::fail_join(worker& w, error_code code) {

@@ -18,18 +18,19 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <runtime/worker/children.hpp>
 #include <runtime/worker/memory_keeper.hpp>
 #include <schemas/unique_fd.hpp>
 #include <string>
+#include <tests/support/eventually.hpp>
 #include <tests/support/processes.hpp>
-#include <thread>
 #include <vector>
 
 namespace ftrt::worker {
 namespace {
+
+using test::eventually;
 
 constexpr std::size_t memory_bytes = std::size_t{64} << 20;
 constexpr std::chrono::minutes for_ever{10};
@@ -38,15 +39,6 @@ std::string line_of(int pid, const std::string& file) {
   std::string line;
   std::getline(std::ifstream{"/proc/" + std::to_string(pid) + "/" + file}, line);
   return line;
-}
-
-bool eventually(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds{1});
-  }
-  return true;
 }
 
 // As an old sandbox does it for the calling process and all that it starts.

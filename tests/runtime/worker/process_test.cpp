@@ -62,7 +62,8 @@ std::set<std::string> cores_of(int pid, bool training) {
 }
 
 // What a thread starts, and what its communicator takes for its cores, it has from then.
-TEST(worker_process, a_training_thread_is_kept_on_one_core_from_its_join_to_the_next_command_alone) {
+TEST(worker_process,
+     a_training_thread_is_kept_on_one_core_from_its_join_to_the_next_command_alone) {
   const auto all = cores_of(::getpid(), false);
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core";
   mini_control control{worker_program()};

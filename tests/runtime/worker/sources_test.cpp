@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <runtime/communicator/shm_communicator.hpp>
 #include <runtime/worker/membership.hpp>
 #include <runtime/worker/source_memories.hpp>
 #include <tests/runtime/worker/mini_control.hpp>
+#include <tests/support/eventually.hpp>
 #include <tests/support/mappings.hpp>
 #include <thread>
 
@@ -19,17 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using storage::shared_memory;
+using test::eventually;
 
 constexpr std::size_t size = (4u << 20) + 123;
-
-bool eventually(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + testing::mini_control::patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);  // neither a page nor a mapping has an event
-  }
-  return true;
-}
 
 shared_memory make(std::size_t bytes = size, std::byte value = std::byte{1}) {
   auto memory = shared_memory::create("ftrt-source", bytes).value();

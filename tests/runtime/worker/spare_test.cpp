@@ -10,8 +10,8 @@
 #include <functional>
 #include <string>
 #include <tests/runtime/worker/worker_rig.hpp>
+#include <tests/support/eventually.hpp>
 #include <tests/support/mappings.hpp>
-#include <thread>
 
 // What a spare does before and after it becomes a rank.
 namespace ftrt {
@@ -19,6 +19,7 @@ namespace {
 
 using namespace testing;
 using namespace std::chrono_literals;
+using test::eventually;
 
 std::string name_of_process(int pid) {
   std::string name;
@@ -36,15 +37,6 @@ std::size_t resident_kb(int pid, const std::string& name) {
     if (ours && line.starts_with("Rss:")) sum += std::stoul(line.substr(4));
   }
   return sum;
-}
-
-bool eventually(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + mini_control::patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);  // neither a page nor a mapping has an event
-  }
-  return true;
 }
 
 void tell_sources(const worker_end& spare, const std::vector<int>& descriptors) {

@@ -115,15 +115,17 @@ TEST(C37_supervision, a_shrinking_backoff_is_refused) {
 TEST(C37_supervision, stragglers_that_could_never_be_replaced_are_refused) {
   EXPECT_THAT(
       faults_before_valid("[cluster]\nranks = 1\n[supervision]\non_straggler = \"replace\""),
-      ElementsAre("a.toml:4: supervision.on_straggler: expected \"report\" for a single rank, or at "
-                  "least 2 ranks, found \"replace\" with ranks = 1; a straggler is slower than "
-                  "other ranks"));
+      ElementsAre(
+          "a.toml:4: supervision.on_straggler: expected \"report\" for a single rank, or at "
+          "least 2 ranks, found \"replace\" with ranks = 1; a straggler is slower than "
+          "other ranks"));
   const std::string two = "[cluster]\nranks = 2\n[supervision]\nmax_restarts = ";
   EXPECT_THAT(
       faults_before_valid(two + "1\non_straggler = \"replace\""),
-      ElementsAre("a.toml:5: supervision.on_straggler: expected \"report\", or a max_restarts of at "
-                  "least 2, found \"replace\" with max_restarts = 1; a straggler is replaced with "
-                  "the first half of the restarts only"));
+      ElementsAre(
+          "a.toml:5: supervision.on_straggler: expected \"report\", or a max_restarts of at "
+          "least 2, found \"replace\" with max_restarts = 1; a straggler is replaced with "
+          "the first half of the restarts only"));
   EXPECT_THAT(faults_before_valid(two + "2\non_straggler = \"replace\""), IsEmpty());
 }
 
