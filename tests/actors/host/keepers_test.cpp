@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::eventually;
 
-class keepers : public live_table {
+class dead_workers : public live_table {
  protected:
   void kill_rank(std::uint32_t rank) {
     const auto dead = worker(rank);
@@ -40,7 +40,7 @@ class keepers : public live_table {
   }
 };
 
-TEST_F(keepers, one_that_has_just_died_is_not_handed_out_though_its_keeper_holds_the_lifeline) {
+TEST_F(dead_workers, one_that_has_just_died_is_not_handed_out_though_its_keeper_holds_the_lifeline) {
   start(2);
   ASSERT_TRUE(has_spares(2));
   listener_.hold_at("started 0.1");
@@ -55,7 +55,7 @@ TEST_F(keepers, one_that_has_just_died_is_not_handed_out_though_its_keeper_holds
   EXPECT_TRUE(listener_.hears("started 1.1"));
 }
 
-TEST_F(keepers, a_rank_that_has_just_died_is_no_longer_sent_anything) {
+TEST_F(dead_workers, a_rank_that_has_just_died_is_no_longer_sent_anything) {
   start(0);
   listener_.hold_at("started 0.1");
   spawn(0, 1);
@@ -74,7 +74,7 @@ TEST_F(keepers, a_rank_that_has_just_died_is_no_longer_sent_anything) {
   EXPECT_FALSE(table_->send_joins(joins));
 }
 
-TEST_F(keepers, a_dead_ones_memory_is_held_for_as_long_as_a_ranks) {
+TEST_F(dead_workers, a_dead_ones_memory_is_held_for_as_long_as_a_ranks) {
   start(1);
   ASSERT_TRUE(has_spares(1));
   const auto keepers = test::children_named(table_->zygote_pid(), "ftrt-keeper");
@@ -87,7 +87,7 @@ TEST_F(keepers, a_dead_ones_memory_is_held_for_as_long_as_a_ranks) {
 }
 
 // That is, when its second successor is there, and after a recovery's time.
-TEST_F(keepers, what_nobody_needs_of_a_dead_rank_is_given_back_a_while_later) {
+TEST_F(dead_workers, what_nobody_needs_of_a_dead_rank_is_given_back_a_while_later) {
   start(0);
   spawn(1, 1);
   auto first = worker(1);
@@ -107,7 +107,7 @@ TEST_F(keepers, what_nobody_needs_of_a_dead_rank_is_given_back_a_while_later) {
   EXPECT_TRUE(eventually([&] { return memories.expired(); }));
 }
 
-TEST_F(keepers, the_end_takes_every_keeper_along_also_those_that_are_stopped) {
+TEST_F(dead_workers, the_end_takes_every_keeper_along_also_those_that_are_stopped) {
   start(1);
   spawn(0, 1);
   ASSERT_TRUE(has_spares(1));
