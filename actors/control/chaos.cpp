@@ -47,10 +47,12 @@ struct chaos_state {
 
   static constexpr const char* name = "chaos";
 
-  // An iteration's time, by the two newest looks between which one was committed.
   iteration_id seen;
   std::chrono::nanoseconds seen_at{};
+  // An iteration's least time between two looks: after a recovery, whose time says nothing of
+  // iterations, they come as fast as ever. 0: not known.
   std::chrono::nanoseconds step{};
+  std::chrono::nanoseconds last_pause = shortest_pause;
 
   void look() {
     settle_orders(*context, true);
@@ -63,26 +65,28 @@ struct chaos_state {
     });
     for (const auto& fault : faults) cause(fault);
     learn_pace(committed, looked_at);
-    self->delayed_send(self, pause(committed, looked_at), chaos_tick{});
+    last_pause = pause(committed, looked_at);
+    self->delayed_send(self, last_pause, chaos_tick{});
   }
 
   void learn_pace(iteration_id committed, std::chrono::nanoseconds looked_at) {
     if (committed == seen) return;
     if (committed > seen && seen.value() > 0) {
       const auto count = static_cast<std::int64_t>(committed.value() - seen.value());
-      step = (looked_at - seen_at) / count;
+      const auto now_takes = (looked_at - seen_at) / count;
+      step = step.count() == 0 ? now_takes : std::min(step, now_takes);
     }
     seen = committed;
     seen_at = looked_at;
   }
 
-  // Half of what is left until the next fault, so that a pace that has doubled is no reason to come
-  // late. Orders are settled as soon as they are obeyed.
+  // Half of what is left until the next fault at the fastest pace, lest it comes late, and at most
+  // twice the last pause: a first iteration may be slow. Orders are settled as soon as obeyed.
   [[nodiscard]] std::chrono::nanoseconds pause(iteration_id committed,
                                                std::chrono::nanoseconds looked_at) const {
     if (!context->orders->empty()) return shortest_pause;
     const auto left = schedule->next_due(committed, looked_at, step) - looked_at;
-    return std::clamp(left / 2, shortest_pause, longest_pause);
+    return std::clamp(std::min(left / 2, 2 * last_pause), shortest_pause, longest_pause);
   }
 
   // The one clock that no fault lets jump: each jump would be followed by the next at once.
