@@ -97,6 +97,11 @@ std::uint64_t chaos_schedule::plan::lead() const {
   return ahead ? chaos_schedule::lead : 0;
 }
 
+std::uint64_t chaos_schedule::plan::iterations_left(iteration_id committed) const {
+  const std::uint64_t reached = committed.value() + lead();
+  return reached < next_iteration ? next_iteration - reached : 0;
+}
+
 bool chaos_schedule::plan::at_once() const {
   return !entry.at_iteration && !entry.every_iterations && !entry.every && !entry.mtbf;
 }
@@ -126,7 +131,7 @@ chaos_entry chaos_schedule::fault_of(const plan& p, iteration_id committed) {
 
 bool chaos_schedule::is_due(plan& p, iteration_id committed, time_point now) {
   if (p.done || p.at_once() || committed.value() == 0) return false;
-  if (p.next_iteration > 0) return committed.value() + p.lead() >= p.next_iteration;
+  if (p.next_iteration > 0) return p.iterations_left(committed) == 0;
   if (p.next_time.count() == 0) p.next_time = now + interval(p);
   return now >= p.next_time;
 }
@@ -134,15 +139,11 @@ bool chaos_schedule::is_due(plan& p, iteration_id committed, time_point now) {
 chaos_schedule::time_point chaos_schedule::next_due_of(const plan& p, iteration_id committed,
                                                        time_point now, time_point step) {
   if (p.done || p.at_once()) return time_point::max();
-  const std::uint64_t reached = committed.value() + p.lead();
-  if (reached < p.next_iteration) {
-    const auto left = static_cast<double>(p.next_iteration - reached);
-    const auto longest =
-        static_cast<double>(std::chrono::nanoseconds{std::chrono::hours{1}}.count());
-    return now + time_point{static_cast<std::int64_t>(
-                     std::min(longest, left * static_cast<double>(step.count())))};
-  }
-  return std::max(now, p.next_time);
+  using exact = std::chrono::duration<double, std::nano>;  // which no product overflows
+  constexpr exact longest = std::chrono::hours{1};
+  const exact left = static_cast<double>(p.iterations_left(committed)) * exact{step};
+  return std::max(p.next_time,
+                  now + std::chrono::duration_cast<time_point>(std::min(left, longest)));
 }
 
 void chaos_schedule::advance(plan& p, iteration_id committed, time_point now) {

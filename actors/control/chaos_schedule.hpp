@@ -61,6 +61,8 @@ class chaos_schedule {
     std::uint64_t fired = 0;
     bool done = false;
     [[nodiscard]] std::uint64_t lead() const;
+    // Iterations from here until it is due; 0: it is, or goes by the clock.
+    [[nodiscard]] std::uint64_t iterations_left(iteration_id committed) const;
     [[nodiscard]] bool at_once() const;  // says no time
     [[nodiscard]] bool is_spent() const;
     [[nodiscard]] std::uint64_t next_multiple(std::uint64_t past) const;

@@ -55,9 +55,7 @@ std::optional<children::ended> children::next_ended() {
     const int done = ::waitid(P_ALL, 0, &news, WEXITED | WNOHANG | WNOWAIT);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0 || news.si_pid == 0) return std::nullopt;
-    const auto known =
-        std::ranges::find_if(alive_, [&](const child& c) { return c.pid == news.si_pid; });
-    if (known != alive_.end()) return ended{*known, wait_status_of(news)};
+    if (const auto* worker = find(news.si_pid)) return ended{*worker, wait_status_of(news)};
     wait_for(news.si_pid);  // a keeper, or a helper that a user's library started
     std::erase(keepers_, news.si_pid);
   }
@@ -76,12 +74,13 @@ void children::kill_all() {
 void children::kill_keepers() {
   keepers_ = find_own_keepers();
   // For a moment a worker has the name of the keeper that it starts.
-  std::erase_if(keepers_, [this](int pid) { return is_worker(pid); });
+  std::erase_if(keepers_, [this](int pid) { return find(pid) != nullptr; });
   for (const int pid : keepers_) ::kill(pid, SIGKILL);
 }
 
-bool children::is_worker(int pid) const {
-  return std::ranges::any_of(alive_, [&](const child& c) { return c.pid == pid; });
+const children::child* children::find(int pid) const {
+  const auto found = std::ranges::find(alive_, pid, &child::pid);
+  return found == alive_.end() ? nullptr : &*found;
 }
 
 }  // namespace ftrt::worker

@@ -44,7 +44,8 @@ class children {
   [[nodiscard]] bool has_keepers() const { return !keepers_.empty(); }
 
  private:
-  [[nodiscard]] bool is_worker(int pid) const;
+  // nullptr: it is no worker.
+  [[nodiscard]] const child* find(int pid) const;
 
   std::vector<child> alive_;
   std::vector<int> keepers_;  // that were killed and not reaped yet

@@ -89,6 +89,7 @@ source_memories::memory_ptr source_memories::find_expected(const unique_fd& file
 
 void source_memories::give_back_later() {
   if (expected_.empty()) return;
+  stop_touching();
   {
     const std::lock_guard lock{mutex_};
     std::ranges::move(expected_, std::back_inserter(retired_));
@@ -102,7 +103,6 @@ void source_memories::give_back_later() {
 
 template <class Work>
 result<void> source_memories::start(Work work) {
-  thread_ = {};  // what it did before ends first
   try {
     thread_ = std::jthread{std::move(work)};
   } catch (const std::system_error& e) {

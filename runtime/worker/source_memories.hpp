@@ -59,6 +59,7 @@ class source_memories {
   using memory_ptr = std::shared_ptr<storage::shared_memory>;
 
   [[nodiscard]] memory_ptr find_expected(const unique_fd& file) const;
+  // Once the thread has ended what it did before.
   template <class Work>
   [[nodiscard]] result<void> start(Work work);
 

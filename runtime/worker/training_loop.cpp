@@ -25,6 +25,7 @@ void training_loop::run(mailbox<training_command>& commands) {
 // The handlers turn what the user's code throws into answers; what is left is memory that ran out
 // on the way to one.
 void training_loop::carry_out(training_command& command) try {
+  hold_.reset();  // a join's copies and the threads that it starts may use all cores
   std::visit([this](auto& c) { handle(c); }, command);
 } catch (...) {
   outbox_.push(protocol::program_failed{
@@ -78,7 +79,6 @@ void training_loop::end() {
 void training_loop::handle(join_command& command) {
   const auto generation = command.request.generation;
   joined_ = {};
-  hold_.reset();  // a copy may use all cores, and so may the threads that this one starts
   if (command.request.role > protocol::state_role::apply_prepared) has_state_ = false;
   auto answer = join(command);
   if (answer) {
@@ -128,7 +128,6 @@ result<std::shared_ptr<communicator>> training_loop::enter(join_command& command
 }
 
 void training_loop::handle(const train_command& command) {
-  hold_.reset();
   if (command.generation != joined_ || gate_.is_revoked(command.generation)) {
     outbox_.push(command_refused{"train for generation " +
                                  std::to_string(command.generation.value()) +
@@ -164,7 +163,6 @@ void training_loop::report_interruption(generation_id generation, const error& w
 }
 
 void training_loop::handle(const park_command& command) {
-  hold_.reset();
   joined_ = {};
   auto report = park();
   report.generation = command.generation;
