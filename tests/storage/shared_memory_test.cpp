@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <storage/shared_memory.hpp>
 #include <tests/storage/support.hpp>
+#include <tests/support/descriptors.hpp>
 #include <vector>
 
 namespace ftrt::storage {
@@ -77,8 +78,7 @@ TEST(shared_memory, an_unsealed_or_short_or_foreign_descriptor_is_refused) {
 
 // Where the file cannot be read any more, only the mapping can.
 void hide_file(const shared_memory& memory) {
-  const unique_fd nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-  ASSERT_GE(::dup2(nothing.get(), memory.fd().get()), 0);
+  ASSERT_TRUE(test::reopen(memory.fd(), "/dev/null", O_RDONLY));
 }
 
 TEST(shared_memory, is_copied_from_the_mapping_where_all_of_it_was_touched) {

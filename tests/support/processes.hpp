@@ -17,6 +17,14 @@
 // What /proc tells of other processes.
 namespace ftrt::test {
 
+// The first line of a file of /proc/PID; of "comm" it is the command name. Empty: the process is
+// gone.
+inline std::string proc_line(pid_t pid, const std::string& file) {
+  std::string line;
+  std::getline(std::ifstream{"/proc/" + std::to_string(pid) + "/" + file}, line);
+  return line;
+}
+
 // The children of a process that have this command name, which holds no space.
 inline std::vector<pid_t> children_named(pid_t parent, const std::string& name) {
   std::vector<pid_t> found;

@@ -1,8 +1,6 @@
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include <chrono>
 #include <optional>
 #include <schemas/unique_fd.hpp>
+#include <tests/support/processes.hpp>
 #include <thread>
 #include <vector>
 
@@ -25,9 +24,8 @@ class ended_child {
       life();
       ::_exit(0);
     }
-    pidfd_ = unique_fd{static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))};
-    pollfd fd{pidfd_.get(), POLLIN, 0};
-    EXPECT_EQ(::poll(&fd, 1, 30000), 1);
+    pidfd_ = test::open_pidfd(pid_);
+    EXPECT_TRUE(test::ends_within(pidfd_, std::chrono::seconds{30}));
   }
   ~ended_child() { reap(); }
   ended_child(const ended_child&) = delete;
@@ -92,11 +90,10 @@ TEST(process_state, tells_who_has_ended_before_it_is_reaped) {
   if (child == 0) {
     while (true) ::pause();
   }
-  const unique_fd pidfd{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))};
+  const auto pidfd = test::open_pidfd(child);
   EXPECT_FALSE(has_ended(pidfd.get()));
   ::kill(child, SIGKILL);
-  pollfd end{pidfd.get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&end, 1, 10000), 1);
+  EXPECT_TRUE(test::ends_within(pidfd, std::chrono::seconds{10}));
   EXPECT_TRUE(has_ended(pidfd.get()));
   ::waitpid(child, nullptr, 0);
 }

@@ -4,9 +4,9 @@
 
 #include <actors/host/process_state.hpp>
 #include <algorithm>
-#include <fstream>
 #include <tests/actors/host/live_table.hpp>
 #include <tests/support/mappings.hpp>
+#include <tests/support/processes.hpp>
 #include <vector>
 
 namespace ftrt::host {
@@ -14,12 +14,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::eventually;
-
-std::string name_of_process(pid_t pid) {
-  std::string name;
-  std::getline(std::ifstream{"/proc/" + std::to_string(pid) + "/comm"}, name);
-  return name;
-}
 
 class spares : public live_table {
  protected:
@@ -45,7 +39,7 @@ TEST_F(spares, a_warm_spare_becomes_the_rank_that_is_ordered_and_another_takes_i
   spawn(1, 1);
   EXPECT_EQ(worker(1)->pid, pid);
   EXPECT_TRUE(worker(1)->spare);
-  EXPECT_TRUE(eventually([&] { return name_of_process(pid) == "ftrt-rank-1"; }));
+  EXPECT_TRUE(eventually([&] { return test::proc_line(pid, "comm") == "ftrt-rank-1"; }));
   EXPECT_EQ(table_->alive(), 1U);
   ASSERT_TRUE(has_spares(1));
   EXPECT_NE(table_->warm_spares().front(), pid);
@@ -103,7 +97,7 @@ TEST_F(spares, a_dead_zygote_is_replaced_while_ranks_and_spare_live_on) {
   spawn(1, 1);
   EXPECT_EQ(worker(1)->pid, spare) << "the spare outlived its zygote";
   ASSERT_TRUE(has_spares(1)) << "forked from the new zygote";
-  EXPECT_EQ(name_of_process(rank), "ftrt-rank-0");
+  EXPECT_EQ(test::proc_line(rank, "comm"), "ftrt-rank-0");
   ::kill(rank, SIGKILL);
   ASSERT_TRUE(listener_.hears("exited 0.1")) << "though nobody reaps for it";
   EXPECT_TRUE(worker(0)->dead);
@@ -141,7 +135,7 @@ TEST_F(spares, the_end_takes_every_spare_along) {
   auto pids = table_->warm_spares();
   pids.push_back(worker(0)->pid);
   table_->end(0ms);
-  for (const auto pid : pids) EXPECT_NE(::kill(pid, 0), 0) << name_of_process(pid);
+  for (const auto pid : pids) EXPECT_NE(::kill(pid, 0), 0) << test::proc_line(pid, "comm");
 }
 
 }  // namespace

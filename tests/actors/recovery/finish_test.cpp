@@ -23,18 +23,23 @@ TEST(recovery_finish, a_run_is_complete_when_its_final_checkpoint_is_committed) 
 
 namespace {
 
-const final_checkpoint_settled no_space{iteration_id{1000}, false, "no space on /runs"};
+constexpr std::uint64_t last = 1000;
 
-// Both ranks finish, and the disk has no room.
-void finish_on_a_full_disk(stage& s) {
-  s.each_rank([&](rank_id r) { s.finish(r, 1000); });
-  EXPECT_TRUE(s.one<await_final_checkpoint>());
-  s.feed(no_space);
+final_checkpoint_settled no_space(std::uint64_t iteration = last) {
+  return {iteration_id{iteration}, false, "no space on /runs"};
 }
 
-void join_once_more(stage& s) {
+// Both ranks finish, and the disk has no room. Before the last iteration: as they were told to
+// stop.
+void finish_on_a_full_disk(stage& s, std::uint64_t iteration = last) {
+  s.each_rank([&](rank_id r) { s.finish(r, iteration, "weights", iteration < last); });
+  EXPECT_TRUE(s.one<await_final_checkpoint>());
+  s.feed(no_space(iteration));
+}
+
+void join_once_more(stage& s, std::uint64_t iteration = last) {
   ASSERT_TRUE(s.one<revoke_generation>()) << "the ranks can finish again";
-  s.each_rank([&](rank_id r) { s.park(r, 1000); });
+  s.each_rank([&](rank_id r) { s.park(r, iteration); });
   EXPECT_EQ(s.roles(), (std::vector{state_role::keep, state_role::keep}));
   s.all_join();
 }
@@ -74,7 +79,7 @@ TEST(recovery_finish, C17_room_that_is_made_in_time_completes_the_run) {
   join_once_more(s);
   finish_on_a_full_disk(s);
   EXPECT_FALSE(s.one<revoke_generation>()) << "a pause first";
-  s.feed(no_space);  // said twice
+  s.feed(no_space());  // said twice
   EXPECT_TRUE(s.all<announce>().empty());
   s.feed(deadline_passed{s.now().group_wait.token});
   join_once_more(s);
@@ -88,12 +93,9 @@ TEST(recovery_finish, C17_a_stop_on_a_full_disk_ends_when_its_time_is_over) {
   stage s(2);
   s.start(10);
   s.feed(stop_requested{"SIGTERM"});
-  s.each_rank([&](rank_id r) { s.finish(r, 12, "weights", true); });
-  s.feed(final_checkpoint_settled{iteration_id{12}, false, "no space on /runs"});
-  s.each_rank([&](rank_id r) { s.park(r, 12); });
-  s.all_join();
-  s.each_rank([&](rank_id r) { s.finish(r, 12, "weights", true); });
-  s.feed(final_checkpoint_settled{iteration_id{12}, false, "no space on /runs"});
+  finish_on_a_full_disk(s, 12);
+  join_once_more(s, 12);
+  finish_on_a_full_disk(s, 12);
   s.feed(deadline_passed{s.now().stop_wait.token});
   ASSERT_TRUE(s.one<end_run>());
   EXPECT_EQ(s.one<end_run>()->outcome, run_outcome::stopped);

@@ -35,12 +35,6 @@ using test::eventually;
 constexpr std::size_t memory_bytes = std::size_t{64} << 20;
 constexpr std::chrono::minutes for_ever{10};
 
-std::string line_of(int pid, const std::string& file) {
-  std::string line;
-  std::getline(std::ifstream{"/proc/" + std::to_string(pid) + "/" + file}, line);
-  return line;
-}
-
 // As an old sandbox does it for the calling process and all that it starts.
 void refuse_close_range() {
   sock_filter steps[] = {
@@ -191,16 +185,18 @@ TEST(memory_keeper, leaves_the_process_its_errno_whatever_the_kernel_refuses) {
 
 TEST(memory_keeper, has_its_name_from_the_first_moment_on_and_the_process_has_its_own) {
   kept_process process{for_ever};
-  EXPECT_EQ(line_of(process.keeper(), "comm"), keeper_name);
-  EXPECT_EQ(line_of(process.pid(), "comm"), line_of(::getpid(), "comm"));
+  EXPECT_EQ(test::proc_line(process.keeper(), "comm"), keeper_name);
+  EXPECT_EQ(test::proc_line(process.pid(), "comm"), test::proc_line(::getpid(), "comm"));
 }
 
 TEST(memory_keeper, is_the_first_that_the_oom_killer_takes_once_the_process_is_dead) {
   kept_process process{for_ever};
   EXPECT_TRUE(process.keeper_comes_to_hold_two_descriptors());
-  EXPECT_EQ(line_of(process.keeper(), "oom_score_adj"), line_of(::getpid(), "oom_score_adj"));
+  EXPECT_EQ(test::proc_line(process.keeper(), "oom_score_adj"),
+            test::proc_line(::getpid(), "oom_score_adj"));
   process.kill();
-  EXPECT_TRUE(eventually([&] { return line_of(process.keeper(), "oom_score_adj") == "1000"; }));
+  EXPECT_TRUE(
+      eventually([&] { return test::proc_line(process.keeper(), "oom_score_adj") == "1000"; }));
   EXPECT_TRUE(process.keeper_lives());
 }
 
@@ -242,7 +238,7 @@ int start_child(const char* name, bool stopped) {
     if (stopped) ::raise(SIGSTOP);
     while (true) ::pause();
   }
-  EXPECT_TRUE(eventually([&] { return line_of(pid, "comm") == name; }));
+  EXPECT_TRUE(eventually([&] { return test::proc_line(pid, "comm") == name; }));
   return pid;
 }
 

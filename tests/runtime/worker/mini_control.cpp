@@ -34,10 +34,6 @@ storage::shared_memory memory(const char* name, std::size_t bytes) {
   return need(storage::shared_memory::create(name, bytes), name);
 }
 
-unique_fd open_pidfd(int pid) {
-  return unique_fd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
-}
-
 std::vector<std::string> environment(bool one_thread) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -81,7 +77,7 @@ mini_control::mini_control(const std::filesystem::path& worker_program,
   auto ends = need(protocol::socket_pair(SOCK_SEQPACKET), "socket_pair");
   channel_ = std::move(ends.first);
   zygote_pid_ = spawn(worker_program, ends.second.get(), one_thread_environment);
-  zygote_pidfd_ = open_pidfd(zygote_pid_);
+  zygote_pidfd_ = test::open_pidfd(zygote_pid_);
 }
 
 mini_control::~mini_control() {
@@ -96,12 +92,12 @@ mini_control::~mini_control() {
   }
   const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(patience);
   if (!zygote_reaped_) {
-    EXPECT_TRUE(ends_within(zygote_pidfd_, time)) << "the zygote did not leave";
+    EXPECT_TRUE(test::ends_within(zygote_pidfd_, time)) << "the zygote did not leave";
     ::kill(zygote_pid_, SIGKILL);
     ::waitpid(zygote_pid_, nullptr, 0);
   }
   for (auto& worker : retired_) {
-    if (ends_within(worker->pidfd, std::chrono::seconds{1})) continue;
+    if (test::ends_within(worker->pidfd, std::chrono::seconds{1})) continue;
     ADD_FAILURE() << "rank " << worker->rank << " outlived its zygote";
     ::syscall(SYS_pidfd_send_signal, worker->pidfd.get(), SIGKILL, nullptr, 0);
   }
@@ -266,13 +262,8 @@ void mini_control::kill(std::uint32_t rank, int signal) {
   ::syscall(SYS_pidfd_send_signal, at(rank).pidfd.get(), signal, nullptr, 0);
 }
 
-bool mini_control::ends_within(const unique_fd& pidfd, std::chrono::milliseconds time) {
-  pollfd fd{pidfd.get(), POLLIN, 0};
-  return ::poll(&fd, 1, static_cast<int>(time.count())) == 1;
-}
-
 int mini_control::wait_for_zygote() {
-  if (!ends_within(zygote_pidfd_, patience)) give_up("the zygote did not leave");
+  if (!test::ends_within(zygote_pidfd_, patience)) give_up("the zygote did not leave");
   int status = 0;
   ::waitpid(zygote_pid_, &status, 0);
   zygote_reaped_ = true;

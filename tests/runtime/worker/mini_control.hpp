@@ -12,6 +12,8 @@
 #include <storage/progress.hpp>
 #include <storage/shared_memory.hpp>
 #include <string>
+#include <tests/support/eventually.hpp>
+#include <tests/support/processes.hpp>
 #include <vector>
 
 namespace ftrt::testing {
@@ -34,11 +36,7 @@ struct worker_end {
 // channel and returns when no process is left; `leftovers` is for a test to look at before.
 class mini_control {
  public:
-#ifdef FTRT_SANITIZED
-  static constexpr std::chrono::seconds patience{150};  // sanitized code on a busy machine
-#else
-  static constexpr std::chrono::seconds patience{30};
-#endif
+  static constexpr std::chrono::seconds patience = test::usual_patience;
 
   // `one_thread_environment`: whether OMP_NUM_THREADS=1 and MKL_NUM_THREADS=1 are set for it.
   explicit mini_control(const std::filesystem::path& worker_program,
@@ -97,11 +95,7 @@ class mini_control {
 
   void wait_committed(std::uint32_t rank, std::uint64_t iteration);
   void kill(std::uint32_t rank, int signal);
-  void close_channel() {
-    channel_.reset();
-  }
-  // Whether the process has ended within the time.
-  static bool ends_within(const unique_fd& pidfd, std::chrono::milliseconds time);
+  void close_channel() { channel_.reset(); }
   [[nodiscard]] const unique_fd& zygote_pidfd() const {
     return zygote_pidfd_;
   }

@@ -181,8 +181,8 @@ TEST(worker_process, when_control_is_gone_everything_goes_within_the_grace_perio
   }
   control.close_channel();
   EXPECT_EQ(control.wait_for_zygote(), 0);
-  EXPECT_TRUE(mini_control::ends_within(control.at(0).pidfd, 0ms));
-  EXPECT_TRUE(mini_control::ends_within(control.at(1).pidfd, 0ms));
+  EXPECT_TRUE(test::ends_within(control.at(0).pidfd, 0ms));
+  EXPECT_TRUE(test::ends_within(control.at(1).pidfd, 0ms));
 }
 
 TEST(worker_process, a_worker_whose_lifeline_ends_leaves_by_itself) {
@@ -192,7 +192,7 @@ TEST(worker_process, a_worker_whose_lifeline_ends_leaves_by_itself) {
   start_two_ranks(control, values);
   control.wait_committed(0, 10);
   control.at(0).lifeline.reset();
-  EXPECT_TRUE(mini_control::ends_within(control.at(0).pidfd, 5s));
+  EXPECT_TRUE(test::ends_within(control.at(0).pidfd, 5s));
   EXPECT_EQ(control.expect_from_zygote<protocol::worker_exited>().rank, rank_id{0});
 }
 

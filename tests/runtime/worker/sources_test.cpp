@@ -9,6 +9,7 @@
 #include <runtime/worker/membership.hpp>
 #include <runtime/worker/source_memories.hpp>
 #include <tests/runtime/worker/mini_control.hpp>
+#include <tests/support/descriptors.hpp>
 #include <tests/support/eventually.hpp>
 #include <tests/support/mappings.hpp>
 #include <thread>
@@ -184,8 +185,7 @@ TEST_F(join_from_sources, a_join_copies_through_the_mapping_that_was_made_ahead)
   const auto command = prepare(sources_.get());
   EXPECT_EQ(command.source_state, ahead);
   // Where the file cannot be read any more, only the mapping can.
-  const unique_fd nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-  ASSERT_GE(::dup2(nothing.get(), ahead->fd().get()), 0);
+  ASSERT_TRUE(test::reopen(ahead->fd(), "/dev/null", O_RDONLY));
   std::vector<std::byte> copy(program_->layout().arena_bytes);
   EXPECT_TRUE(command.source_state->copy_to(copy));
   EXPECT_TRUE(std::ranges::equal(copy, state_.bytes()));

@@ -6,12 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <tests/runtime/worker/worker_rig.hpp>
+#include <tests/support/descriptors.hpp>
 #include <tests/support/eventually.hpp>
 #include <tests/support/mappings.hpp>
+#include <tests/support/processes.hpp>
 
 // What a spare does before and after it becomes a rank.
 namespace ftrt {
@@ -20,24 +21,6 @@ namespace {
 using namespace testing;
 using namespace std::chrono_literals;
 using test::eventually;
-
-std::string name_of_process(int pid) {
-  std::string name;
-  std::getline(std::ifstream{"/proc/" + std::to_string(pid) + "/comm"}, name);
-  return name;
-}
-
-// Pages of `name` that are present in the process, in kB, over all its mappings.
-std::size_t resident_kb(int pid, const std::string& name) {
-  std::ifstream file{"/proc/" + std::to_string(pid) + "/smaps"};
-  std::size_t sum = 0;
-  bool ours = false;
-  for (std::string line; std::getline(file, line);) {
-    if (line.find("memfd:") != std::string::npos) ours = line.find(name) != std::string::npos;
-    if (ours && line.starts_with("Rss:")) sum += std::stoul(line.substr(4));
-  }
-  return sum;
-}
 
 void tell_sources(const worker_end& spare, const std::vector<int>& descriptors) {
   const protocol::expect_sources request{static_cast<std::uint32_t>(descriptors.size())};
@@ -77,13 +60,6 @@ std::size_t present_bytes(int pid) {
   return sum;
 }
 
-// From now on the descriptor is good for writing alone.
-void make_unreadable(const unique_fd& file) {
-  const auto path = "/proc/self/fd/" + std::to_string(file.get());
-  const unique_fd writer{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
-  ASSERT_GE(::dup2(writer.get(), file.get()), 0);
-}
-
 TEST(spare_worker, a_spare_maps_its_sources_ahead_joins_from_them_and_gives_them_back) {
   mini_control control{worker_program()};
   start_two_ranks(control, small_scenario());
@@ -107,7 +83,10 @@ TEST(spare_worker, a_spare_copies_through_the_mapping_that_it_made_ahead) {
   tell_sources(spare, {source.fd().get()});
   ASSERT_TRUE(eventually([&] { return has_sources(spare.pid, 1, source.size()); }));
   control.wait_committed(0, 100);
-  replace_rank_1(control, nothing, [&] { make_unreadable(source.fd()); });
+  replace_rank_1(control, nothing, [&] {
+    const auto itself = "/proc/self/fd/" + std::to_string(source.fd().get());
+    ASSERT_TRUE(test::reopen(source.fd(), itself, O_WRONLY));
+  });
   EXPECT_EQ(finish(control).weights_digest, fault_free_digest());
 }
 
@@ -184,14 +163,14 @@ TEST(spare_worker, a_spare_is_assigned_joins_and_the_weights_match) {
   mini_control control{worker_program()};
   start_two_ranks(control, small_scenario());
   const int pid = control.fork_spare().pid;
-  EXPECT_EQ(name_of_process(pid), "ftrt-spare");
+  EXPECT_EQ(test::proc_line(pid, "comm"), "ftrt-spare");
   control.wait_committed(0, 100);
   control.kill(1, SIGKILL);
   EXPECT_EQ(control.expect<protocol::peer_lost>(0).lost, std::vector{rank_id{1}});
   control.send(0, protocol::revoke{generation_id{1}});
   const auto parked = control.expect<protocol::parked>(0);
   EXPECT_EQ(control.assign_spare(1).pid, pid);
-  EXPECT_EQ(name_of_process(pid), "ftrt-rank-1");
+  EXPECT_EQ(test::proc_line(pid, "comm"), "ftrt-rank-1");
   const auto role =
       parked.decided ? protocol::state_role::apply_prepared : protocol::state_role::keep;
   const auto from = parked.decided ? parked.prepared.value() : parked.committed.value();
@@ -217,7 +196,11 @@ TEST(spare_worker, a_ready_spare_has_touched_all_its_memory) {
   for (const auto& [name, memory] :
        {std::pair{"progress", &spare.progress}, std::pair{"snapshots", &spare.snapshots},
         std::pair{"bucket", &spare.bucket}, std::pair{"state", &spare.state}}) {
-    EXPECT_GE(resident_kb(spare.pid, name) * 1024, memory->size() / 4096 * 4096) << name;
+    std::size_t present = 0;
+    for (const auto& each : test::mapped_files(spare.pid)) {
+      if (each.path == std::string{"/memfd:"} + name) present += each.present_bytes;
+    }
+    EXPECT_GE(present, memory->size() / 4096 * 4096) << name;
   }
 }
 
@@ -237,7 +220,7 @@ TEST(spare_worker, a_spare_leaves_when_its_lifeline_ends) {
   control.start(small_scenario());
   auto& spare = control.fork_spare();
   spare.lifeline.reset();
-  EXPECT_TRUE(mini_control::ends_within(spare.pidfd, 10s));
+  EXPECT_TRUE(test::ends_within(spare.pidfd, 10s));
   EXPECT_EQ(control.expect_from_zygote<protocol::worker_exited>().wait_status, 0);
 }
 
@@ -247,7 +230,7 @@ TEST(spare_worker, a_stopped_spare_ends_with_the_zygotes_channel) {
   const auto& spare = control.fork_spare();
   ::syscall(SYS_pidfd_send_signal, spare.pidfd.get(), SIGSTOP, nullptr, 0);
   control.close_channel();
-  EXPECT_TRUE(mini_control::ends_within(spare.pidfd, 10s)) << "killed after the grace period";
+  EXPECT_TRUE(test::ends_within(spare.pidfd, 10s)) << "killed after the grace period";
   EXPECT_EQ(control.wait_for_zygote(), 0);
 }
 

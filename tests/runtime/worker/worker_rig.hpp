@@ -45,7 +45,7 @@ inline protocol::finished finish(mini_control& control) {
 inline void dismiss(mini_control& control, std::initializer_list<std::uint32_t> ranks) {
   for (const auto rank : ranks) {
     control.send(rank, protocol::exit_worker{});
-    EXPECT_TRUE(mini_control::ends_within(control.at(rank).pidfd, std::chrono::seconds{10}))
+    EXPECT_TRUE(test::ends_within(control.at(rank).pidfd, std::chrono::seconds{10}))
         << "rank " << rank;
   }
 }

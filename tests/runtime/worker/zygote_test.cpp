@@ -70,11 +70,10 @@ TEST(worker_process, without_the_thread_variables_it_starts_itself_again_with_th
 TEST(worker_process, a_worker_carries_its_rank_in_its_name) {
   mini_control control{worker_program()};
   control.start(small_scenario());
-  const auto pid = std::to_string(control.fork(1).pid);
+  const auto pid = control.fork(1).pid;
+  EXPECT_EQ(test::proc_line(pid, "comm"), "ftrt-rank-1");
   std::string name;
-  std::getline(std::ifstream{"/proc/" + pid + "/comm"}, name);
-  EXPECT_EQ(name, "ftrt-rank-1");
-  std::getline(std::ifstream{"/proc/" + pid + "/cmdline"}, name, '\0');
+  std::getline(std::ifstream{"/proc/" + std::to_string(pid) + "/cmdline"}, name, '\0');
   EXPECT_EQ(name, "ftrt-rank-1 (incarnation 1)");
 }
 
@@ -153,7 +152,7 @@ TEST(worker_process, a_killed_rank_is_dead_while_its_keeper_still_holds_its_memo
   const stopped_keeper keeper{control};
   const auto resident = test::resident_bytes(pid);
   control.kill(0, SIGKILL);
-  EXPECT_TRUE(mini_control::ends_within(control.at(0).pidfd, mini_control::patience));
+  EXPECT_TRUE(test::ends_within(control.at(0).pidfd, mini_control::patience));
   EXPECT_GT(keeper.resident_bytes(), resident / 2);
   EXPECT_GT(resident, std::size_t{10} << 20) << "LibTorch alone has more";
   keeper.go_on();
